@@ -1,0 +1,41 @@
+# `make demo` runs the main job, `make test` checks everything; both set themselves up.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench-operator clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+# torch goes in first and by itself: the pin decides which build everything else sees.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fighter needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## make the environment in .venv (the other targets do it by themselves)
+
+demo: $(READY)  ## the theory table: every claim of the paper, checked on fresh numbers
+	$(BIN)/fighter theory
+
+test: lint  ## lint, then every test
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## style, types and the one-way doors between the rooms
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratios
+	$(BIN)/python -m benchmarks.operator
+
+clean:  ## remove the environment and caches
+	rm -rf .venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

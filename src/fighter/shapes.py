@@ -1,0 +1,22 @@
+"""Shapes in signatures: ``Float[Tensor, "batch heads nodes width"]``.
+
+With jaxtyping installed (the tests have it) the shapes are checked on every call; without it,
+as in a plain install, an annotation means just its array type.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float
+else:
+    try:
+        from jaxtyping import Bool, Float
+    except ImportError:
+
+        class _Unchecked:
+            def __class_getitem__(cls, item: tuple[Any, str]) -> Any:
+                return item[0]
+
+        Bool = Float = _Unchecked
+
+__all__ = ["Bool", "Float"]
