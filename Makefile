@@ -22,7 +22,7 @@ demo: $(READY)  ## the theory table: every claim of the paper, checked on fresh 
 	$(BIN)/fighter theory
 
 test: lint  ## lint, then every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: $(READY)  ## style, types and the one-way doors between the rooms
 	$(BIN)/ruff check

@@ -1,3 +1,8 @@
 """Fighter: time series forecasting whose model can be read as a graph."""
 
+from . import errors, nn
+from .errors import FighterError
+from .hops import multi_hop
+
 __version__ = "0.1.0"
+__all__ = ["FighterError", "errors", "multi_hop", "nn"]

@@ -1,0 +1,40 @@
+"""The multi-hop operator Σᵢ Aⁱ Pᵢ with A = softmax(scale·QKᵀ), and nothing else.
+
+- :mod:`.operator`: what a user calls, :func:`multi_hop` and :func:`hop_features`;
+- :mod:`.attention`: one hop, A·b, literally (``stored``) or without ever storing A (``sdpa``);
+- :mod:`.walk`: powers of A from repeated hops: Horner and the recursion;
+- :mod:`.checks`: what the operator accepts, and what it says when it does not.
+"""
+
+from .attention import adjacency, attention_hop, hidden_nodes, masked_softmax
+from .checks import (
+    Backend,
+    check_backend,
+    check_mask,
+    check_powers,
+    check_rows,
+    check_scale,
+    describe,
+)
+from .operator import hop_features, multi_hop
+from .walk import Hop, explicit_hop, horner, recursion
+
+__all__ = [
+    "Backend",
+    "Hop",
+    "adjacency",
+    "attention_hop",
+    "check_backend",
+    "check_mask",
+    "check_powers",
+    "check_rows",
+    "check_scale",
+    "describe",
+    "explicit_hop",
+    "hidden_nodes",
+    "hop_features",
+    "horner",
+    "masked_softmax",
+    "multi_hop",
+    "recursion",
+]

@@ -1,0 +1,91 @@
+"""What the layers share: checks on the way in, heads, activations."""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..hops import check_mask, check_rows, describe
+from ..shapes import Float
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "identity": nn.Identity,
+}
+
+
+def check_nodes(x: Tensor, width: int, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
+    """Input ``[batch, nodes, width]`` that fits the layer and its mask, padding set to zero.
+
+    A NaN in the padding would otherwise reach the weights' gradients through 0·NaN.
+    """
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        raise FighterError(f"x is {describe(x)}: needs a floating-point tensor")
+    if x.ndim != 3 or x.shape[-1] != width or x.shape[1] == 0:
+        raise FighterError(
+            f"x is {describe(x)}: needs [batch, nodes, width={width}] with nodes ≥ 1"
+        )
+    check_mask(mask, x.shape[0], heads, x.shape[1])
+    check_rows(mask, causal)
+    if mask is None or mask.ndim != 2:
+        return x
+    return x.masked_fill(~mask[..., None], 0)
+
+
+def make_activation(activation: str | nn.Module) -> nn.Module:
+    """An activation by name, or the module itself."""
+    if isinstance(activation, nn.Module):
+        return activation
+    if activation not in ACTIVATIONS:
+        raise FighterError(
+            f"activation={activation!r}: needs one of {', '.join(ACTIVATIONS)}, or a module"
+        )
+    return ACTIVATIONS[activation]()
+
+
+def check_kappa(kappa: int) -> int:
+    """κ counts the blocks."""
+    if isinstance(kappa, bool) or not isinstance(kappa, int) or kappa < 1:
+        raise FighterError(f"kappa={kappa!r}: needs a whole number ≥ 1, the powers 0 … kappa-1")
+    return kappa
+
+
+def check_widths(widths: Sequence[int]) -> int:
+    """The number of layers that a list of widths describes."""
+    if isinstance(widths, int) or len(widths) < 2 or any(w < 1 for w in widths):
+        raise FighterError(
+            f"widths={widths!r}: needs the width coming in and one for each layer, such as [7, 64]"
+        )
+    return len(widths) - 1
+
+
+def per_layer(name: str, value: int | Sequence[int], depth: int) -> list[int]:
+    """One number for all layers, or one each."""
+    values = [value] * depth if isinstance(value, int) else list(value)
+    if len(values) != depth:
+        raise FighterError(f"{name}={value!r}: there are {depth} layers, needs one number or each")
+    return values
+
+
+def check_heads(width: int, heads: int, name: str = "width") -> None:
+    """Heads share a width evenly."""
+    if heads < 1 or width < 1 or width % heads:
+        raise FighterError(
+            f"heads={heads} does not divide {name}={width}: each head takes {name}/heads columns"
+        )
+
+
+def split_heads(
+    x: Float[Tensor, "batch nodes width"], heads: int
+) -> Float[Tensor, "batch heads nodes head_width"]:
+    """Columns to heads."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(
+    x: Float[Tensor, "batch heads nodes head_width"],
+) -> Float[Tensor, "batch nodes width"]:
+    """Heads to columns."""
+    return x.transpose(1, 2).flatten(2)

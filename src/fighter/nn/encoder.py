@@ -1,0 +1,108 @@
+"""A stack of Fighter layers: the paper's Algorithm 1, as it can be run."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ..hops import Backend
+from .adjacency import Adjacency
+from .common import check_widths, per_layer
+from .layer import FighterLayer
+
+
+class FighterEncoder(nn.Module):
+    """X⁽ˡ⁾ = layer_l(X⁽ˡ⁻¹⁾) for l = 1 … L; the last layer has no activation.
+
+    With norm and residual each layer is pre-norm, X + σ(Σᵢ Aⁱ norm(X) Wᵢ + b), where input and
+    output have one width, and without the residual where they have not.
+
+    Example:
+        >>> import torch
+        >>> from fighter.nn import FighterEncoder
+        >>> encoder = FighterEncoder([7, 64, 64, 8], kappa=3, heads=4)  # widths h₀ … h_L
+        >>> x = torch.randn(2, 96, 7)
+        >>> encoder(x).shape, len(encoder.graphs(x))
+        (torch.Size([2, 96, 8]), 3)
+
+    Args:
+        widths: h₀, h₁, …, h_L: the width coming in, then that of each layer.
+        kappa: κ of every layer, or one number per layer.
+        powers: powers of A in every layer, instead of ``kappa``.
+        heads: heads of every layer, or one number per layer.
+        adjacency: by name, or a function from a layer's input width to an adjacency.
+        final_activation: whether the last layer has an activation too.
+        nodes, norm, residual, mix_heads, project, activation, dropout, bias, backend: as in
+            :class:`~fighter.nn.FighterLayer`.
+
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        kappa: int | Sequence[int] = 3,
+        powers: Sequence[int] | None = None,
+        heads: int | Sequence[int] = 1,
+        adjacency: str | Callable[[int], Adjacency] = "dynamic",
+        nodes: int | None = None,
+        norm: bool = True,
+        residual: bool = True,
+        mix_heads: bool = False,
+        project: bool = False,
+        activation: str | nn.Module = "gelu",
+        final_activation: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
+        backend: Backend = "auto",
+    ):
+        super().__init__()
+        depth = check_widths(widths)
+        kappas, headses = per_layer("kappa", kappa, depth), per_layer("heads", heads, depth)
+        self.layers = nn.ModuleList(
+            FighterLayer(
+                wide,
+                out,
+                kappa=kappas[i],
+                powers=powers,
+                heads=headses[i],
+                adjacency=adjacency if isinstance(adjacency, str) else adjacency(wide),
+                nodes=nodes,
+                norm=norm,
+                residual=residual and wide == out,
+                mix_heads=mix_heads,
+                project=project,
+                activation=activation if final_activation or i < depth - 1 else "identity",
+                dropout=dropout,
+                bias=bias,
+                backend=backend,
+            )
+            for i, (wide, out) in enumerate(pairwise(widths))
+        )
+
+    @classmethod
+    def from_layers(cls, layers: Sequence[FighterLayer]) -> "FighterEncoder":
+        """A stack of layers that exist already."""
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder.layers = nn.ModuleList(layers)
+        return encoder
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """``[batch, nodes, h₀]`` to ``[batch, nodes, h_L]``."""
+        for layer in self.layers:
+            x = layer(x, mask, causal)
+        return x
+
+    @torch.no_grad()
+    def graphs(
+        self, x: Tensor, *, power: int = 1, mask: Tensor | None = None, causal: bool = False
+    ) -> list[Tensor]:
+        """A^power of each layer for the input ``x``, each ``[batch, heads, nodes, nodes]``."""
+        graphs = []
+        for layer in cast(Iterable[FighterLayer], self.layers):
+            graphs.append(layer.graph(x, power=power, mask=mask, causal=causal))
+            x = layer(x, mask, causal)
+        return graphs

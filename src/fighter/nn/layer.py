@@ -1,0 +1,161 @@
+"""The Fighter layer, Y = σ(Σᵢ AⁱXWᵢ)."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..hops import Backend, check_backend, check_powers, horner
+from .adjacency import Adjacency, make_adjacency
+from .common import check_heads, check_kappa, check_nodes, join_heads, make_activation, split_heads
+
+
+class FighterLayer(nn.Module):
+    """One multi-hop graph convolution on the graph that the layer draws.
+
+    .. code-block:: text
+
+        T = [norm](X)                                 X: [batch, nodes, width]
+        U = concat over heads( Σᵢ Aⁱ T Wᵢ ) [O] + b    A from T, one graph per head
+        Y = [X +] σ(U) [W₂]                           parts in brackets are optional
+
+    As the paper prints it: one head, no option. ``kappa=k`` means the powers 0 … k-1, so κ=1 is a
+    perceptron on each node by itself (and has no graph), κ=2 is attention plus a self term, and κ=3
+    is the first with a second hop.
+
+    Example:
+        >>> import torch
+        >>> from fighter.nn import FighterLayer
+        >>> layer = FighterLayer(64, kappa=3, heads=4, norm=True, residual=True)
+        >>> x = torch.randn(2, 96, 64)
+        >>> layer(x).shape, layer.graph(x).shape
+        (torch.Size([2, 96, 64]), torch.Size([2, 4, 96, 96]))
+
+    Args:
+        width: width of a node coming in.
+        out_width: width going out; ``width`` unless given.
+        kappa: number of blocks κ, the powers 0 … κ-1 of A.
+        powers: powers of A in rising order, instead of ``kappa``; ``(1,)`` is plain attention.
+        heads: graphs side by side; each writes ``out_width / heads`` of the columns.
+        adjacency: ``"dynamic"``, ``"cosine"`` (normalised queries and keys), ``"static"``,
+            ``"mixed"``, or any :class:`~fighter.nn.Adjacency`.
+        nodes: number of nodes, for a static or mixed adjacency.
+        norm: LayerNorm on the way in.
+        residual: add the input to the output; needs ``out_width == width``.
+        mix_heads: the projection O, which lets every output see every head.
+        value_width: width of all heads together before O; ``out_width`` unless given.
+        project: the projection W₂ after σ. Under a residual it is not redundant: without it a
+            ReLU layer can only raise what it adds to.
+        activation: σ by name (relu, gelu, silu, identity) or an elementwise module.
+        dropout: on the output, before the residual. There is none on A, which stays row-stochastic.
+        bias: b, and the bias of the queries. More would be redundant: A1 = 1.
+        backend: see :func:`fighter.multi_hop`.
+
+    """
+
+    def __init__(
+        self,
+        width: int,
+        out_width: int | None = None,
+        *,
+        kappa: int = 3,
+        powers: Sequence[int] | None = None,
+        heads: int = 1,
+        adjacency: str | Adjacency = "dynamic",
+        nodes: int | None = None,
+        norm: bool = False,
+        residual: bool = False,
+        mix_heads: bool = False,
+        value_width: int | None = None,
+        project: bool = False,
+        activation: str | nn.Module = "gelu",
+        dropout: float = 0.0,
+        bias: bool = True,
+        backend: Backend = "auto",
+    ):
+        super().__init__()
+        out_width = width if out_width is None else out_width
+        check_backend(backend)
+        value_width = out_width if value_width is None else value_width
+        check_heads(value_width, heads, "out_width" if value_width == out_width else "value_width")
+        if value_width != out_width and not mix_heads:
+            raise FighterError(
+                f"value_width={value_width} needs mix_heads=True to leave as {out_width}"
+            )
+        if residual and out_width != width:
+            raise FighterError(f"residual=True needs out_width={out_width} to be width={width}")
+        self.width, self.heads, self.head_width = width, heads, value_width // heads
+        self.backend: Backend = backend
+        self.powers = check_powers(range(check_kappa(kappa)) if powers is None else powers)
+        self.residual = residual
+        self.adjacency = (
+            None if self.powers == (0,) else _adjacency(adjacency, width, heads, nodes, value_width)
+        )
+        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        self.values = nn.Linear(width, len(self.powers) * value_width, bias=False)  # [W₀ | …]
+        self.mix = nn.Linear(value_width, out_width, bias=False) if mix_heads else nn.Identity()
+        self.bias = nn.Parameter(torch.zeros(out_width)) if bias else None
+        self.activation = make_activation(activation)
+        self.project = nn.Linear(out_width, out_width) if project else nn.Identity()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """``[batch, nodes, width]`` to ``[batch, nodes, out_width]``; masks as in ``multi_hop``."""
+        x = check_nodes(x, self.width, self.heads, mask, causal)
+        t = self.norm(x)
+        u = self.mix(join_heads(horner(self._hop(t, mask, causal), self.blocks(t), self.powers)))
+        u = u if self.bias is None else u + self.bias
+        y = self.dropout(self.project(self.activation(u)))
+        return x + y if self.residual else y
+
+    def blocks(self, t: Tensor) -> list[Tensor]:
+        """T Wᵢ for each power, ``[batch, heads, nodes, value_width / heads]``."""
+        blocks = list(self.values(t).chunk(len(self.powers), -1))
+        # The last block alone is kept for backward; as a view it would keep all the others too.
+        blocks[-1] = blocks[-1].clone()
+        return [split_heads(block, self.heads) for block in blocks]
+
+    def weight(self, block: int) -> Tensor:
+        """Wᵢ ``[width, value_width]`` of one block, a view of the parameter."""
+        return self.values.weight.unflatten(0, (len(self.powers), -1))[block].T
+
+    @torch.no_grad()
+    def graph(
+        self, x: Tensor, *, power: int = 1, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """A^power as this layer draws it for ``x``, ``[batch, heads, nodes, nodes]``.
+
+        A layer with κ=1 draws none: each node sees itself, and the identity is returned.
+        """
+        check_powers((power,))
+        t = self.norm(check_nodes(x, self.width, self.heads, mask, causal))
+        if self.adjacency is None or power == 0:
+            eye = torch.eye(t.shape[1], dtype=t.dtype, device=t.device)
+            return eye.expand(t.shape[0], self.heads, -1, -1)
+        return torch.linalg.matrix_power(self.adjacency.graph(t, mask=mask, causal=causal), power)
+
+    def _hop(self, t: Tensor, mask: Tensor | None, causal: bool) -> Callable[[Tensor], Tensor]:
+        if self.adjacency is None:
+            return lambda b: b  # never called: the only power is 0
+        return self.adjacency.hop(
+            t,
+            width=self.head_width,
+            mask=mask,
+            causal=causal,
+            backend=self.backend,
+        )
+
+    def extra_repr(self) -> str:
+        """Powers and heads, in ``print(layer)``."""
+        return f"powers={self.powers}, heads={self.heads}, residual={self.residual}"
+
+
+def _adjacency(
+    kind: str | Adjacency, width: int, heads: int, nodes: int | None, query_width: int
+) -> Adjacency:
+    if not isinstance(kind, Adjacency):
+        return make_adjacency(kind, width, heads, nodes, query_width)
+    if kind.heads != heads:
+        raise FighterError(f"adjacency has {kind.heads} heads, the layer heads={heads}: make equal")
+    return kind

@@ -1,0 +1,161 @@
+"""The Transformer encoder of the paper's Eq. 3, the one whose equivalence is claimed."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..hops import adjacency, attention_hop, check_scale
+from .common import (
+    check_heads,
+    check_nodes,
+    check_widths,
+    join_heads,
+    make_activation,
+    split_heads,
+)
+
+
+class TransformerBlock(nn.Module):
+    """X_att = softmax(τ X W_Q (X W_K)ᵀ) X W_V, then σ(X_att W₁ + b₁) W₂ + b₂.
+
+    With ``norm`` each of the two reads its input through a LayerNorm, and with ``residual`` each
+    is added to its input, as in the usual pre-norm block.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        out_width: int,
+        *,
+        query_width: int,
+        value_width: int,
+        heads: int,
+        hidden_width: int,
+        norm: bool,
+        residual: bool,
+        activation: str | nn.Module,
+        dropout: float,
+        bias: bool,
+        scale: float | None,
+    ):
+        super().__init__()
+        check_heads(query_width, heads, "query_width")
+        check_heads(value_width, heads, "value_width")
+        check_scale(scale)
+        if residual and not width == value_width == out_width:
+            raise FighterError(
+                f"residual=True needs one width: in {width}, value_width {value_width}, "
+                f"out {out_width}"
+            )
+        self.width, self.heads, self.scale, self.residual = width, heads, scale, residual
+        self.norm1 = nn.LayerNorm(width) if norm else nn.Identity()
+        self.norm2 = nn.LayerNorm(value_width) if norm else nn.Identity()
+        self.query = nn.Linear(width, query_width, bias=bias)
+        self.key = nn.Linear(width, query_width, bias=bias)
+        self.value = nn.Linear(width, value_width, bias=bias)
+        self.ffn1 = nn.Linear(value_width, hidden_width, bias=bias)
+        self.ffn2 = nn.Linear(hidden_width, out_width, bias=bias)
+        self.activation = make_activation(activation)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """``[batch, nodes, width]`` to ``[batch, nodes, out_width]``."""
+        x = check_nodes(x, self.width, self.heads, mask, causal)
+        t = self.norm1(x)
+        q, k, v = (split_heads(f(t), self.heads) for f in (self.query, self.key, self.value))
+        hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
+        attended = self.dropout(join_heads(hop(v)))
+        x = x + attended if self.residual else attended
+        y = self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
+        return x + y if self.residual else y
+
+    @torch.no_grad()
+    def graph(self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """A as this block draws it for ``x``, ``[batch, heads, nodes, nodes]``."""
+        t = self.norm1(check_nodes(x, self.width, self.heads, mask, causal))
+        q, k = (split_heads(f(t), self.heads) for f in (self.query, self.key))
+        return adjacency(q, k, mask=mask, causal=causal, scale=self.scale)
+
+
+class TransformerEncoder(nn.Module):
+    """L-1 blocks of attention and feed-forward network, then X⁽ᴸ⁾ = X⁽ᴸ⁻¹⁾ W⁽ᴸ⁾.
+
+    Example:
+        >>> import torch
+        >>> from fighter.nn import TransformerEncoder, to_fighter
+        >>> encoder = TransformerEncoder([7, 64, 64, 8], heads=4)
+        >>> x = torch.randn(2, 96, 7)
+        >>> torch.allclose(encoder(x), to_fighter(encoder)(x), atol=1e-5)
+        True
+
+    Args:
+        widths: h₀, h₁, …, h_L. The last is the width of the final projection.
+        query_width: p, all heads together; the width of the block's output unless given.
+        value_width: v, all heads together; the width of the block's output unless given.
+        heads: number of attention graphs.
+        hidden_width: width inside the feed-forward network; the paper has h_l, the default.
+        norm: LayerNorm before attention and before the feed-forward network.
+        residual: add each one's input to its output; needs one width throughout the blocks.
+        activation, dropout: as in :class:`~fighter.nn.FighterLayer`.
+        bias: biases on all projections. The paper writes them in the feed-forward network only.
+        scale: τ; 1/√(query width per head) unless given. The paper takes 1/√h₀.
+
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        query_width: int | None = None,
+        value_width: int | None = None,
+        heads: int = 1,
+        hidden_width: int | None = None,
+        norm: bool = False,
+        residual: bool = False,
+        activation: str | nn.Module = "relu",
+        dropout: float = 0.0,
+        bias: bool = True,
+        scale: float | None = None,
+    ):
+        super().__init__()
+        check_widths(widths)
+        self.layers = nn.ModuleList(
+            TransformerBlock(
+                wide,
+                out,
+                query_width=query_width or out,
+                value_width=value_width or out,
+                heads=heads,
+                hidden_width=hidden_width or out,
+                norm=norm,
+                residual=residual,
+                activation=activation,
+                dropout=dropout,
+                bias=bias,
+                scale=scale,
+            )
+            for wide, out in pairwise(widths[:-1])
+        )
+        self.norm = nn.LayerNorm(widths[-2]) if norm else nn.Identity()
+        self.final = nn.Linear(widths[-2], widths[-1], bias=bias)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """``[batch, nodes, h₀]`` to ``[batch, nodes, h_L]``; masks as in ``multi_hop``."""
+        for block in self.layers:
+            x = block(x, mask, causal)
+        return self.final(self.norm(x))
+
+    @torch.no_grad()
+    def graphs(
+        self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False
+    ) -> list[Tensor]:
+        """A of each block for the input ``x``, each ``[batch, heads, nodes, nodes]``."""
+        graphs = []
+        for block in cast(Iterable[TransformerBlock], self.layers):
+            graphs.append(block.graph(x, mask=mask, causal=causal))
+            x = block(x, mask, causal)
+        return graphs

@@ -1,0 +1,14 @@
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+# Shapes in the inner signatures are checked on every call; user-facing functions check by hand,
+# for their own messages.
+install_import_hook(["fighter.hops.attention", "fighter.hops.walk"], "beartype.beartype")
+
+torch.set_num_threads(1)  # the tests run one process per core
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
