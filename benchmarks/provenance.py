@@ -12,9 +12,10 @@ import torch
 
 
 def provenance(device: str) -> dict[str, object]:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    ).stdout.strip()
+    commit = os.environ.get("FIGHTER_COMMIT")  # for a copy of the code without its history
+    if not commit:
+        git = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     module = Path(sys.argv[0]).stem
     name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {

@@ -39,6 +39,7 @@ BLIND_ROW = torch.ones(1, 1, 5, 5, dtype=torch.bool).tril(-1)
         ({"mask": torch.full((1, 1, 5, 5), -torch.inf)}, "5 such in all"),
         ({"mask": BLIND_ROW.mT | BLIND_ROW, "causal": True}, r"\[0, 0, 0\]"),
         ({"scale": float("nan")}, "scale=float nan: needs a finite number"),
+        ({"scale": 0}, "other than 0"),
         ({"scale": torch.ones(2)}, "multiply q by a learned temperature"),
         ({"backend": "flash"}, "backend='flash': needs one of auto, reference, stored, sdpa"),
     ],

@@ -134,7 +134,9 @@ def _fused_hop(
     if hidden is not None:
         q, k = _clear_padding(q, k, hidden)
     if hidden is not None and causal:
-        column = torch.zeros_like(k[..., :1]).masked_fill(hidden, _lowest(k.dtype) / scale)
+        most = torch.finfo(k.dtype).max / 2
+        logit = max(-most, min(most, _lowest(k.dtype) / scale))
+        column = torch.zeros_like(k[..., :1]).masked_fill(hidden, logit)
         q, k = torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, column], -1)
         bias = None
     common = max(q.shape[-1], width)
