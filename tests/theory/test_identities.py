@@ -20,7 +20,7 @@ from fighter.theory import (
     render,
 )
 from fighter.theory.identities import IDENTITIES
-from fighter.theory.record import Draw, measure, pooled_error, relative_error
+from fighter.theory.record import Draw, check_whole, measure, pooled_error, relative_error
 
 FAILS_IN_PRINT = {
     "(A+I)^(κ−1) XW as a flexible GCN",
@@ -169,16 +169,22 @@ def test_table_names_what_does_not_hold() -> None:
     )
 
 
-@pytest.mark.parametrize("size", [0, -1, 65, 2.5, True, "8", None])
-def test_bad_size(size: Any) -> None:
-    with pytest.raises(FighterError, match=r"size=.*1 to 64"):
+@pytest.mark.parametrize("size", [0, -1, 65, True])
+def test_bad_size(size: int) -> None:
+    with pytest.raises(FighterError, match=rf"size={size}: .* from 1 to 64"):
         check_all(size=size)
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 0.5, False, "0"])
-def test_bad_seed(seed: Any) -> None:
-    with pytest.raises(FighterError, match=r"seed=.*whole number from 0"):
+@pytest.mark.parametrize("seed", [-1, 2**63, False])
+def test_bad_seed(seed: int) -> None:
+    with pytest.raises(FighterError, match=rf"seed={seed}: needs a whole number from 0 to"):
         check_all(seed=seed)
+
+
+@pytest.mark.parametrize("value", [2.5, "8", None])
+def test_only_whole_numbers(value: object) -> None:
+    with pytest.raises(FighterError, match="whole number"):
+        check_whole("size", value, 1, 64)
 
 
 def test_global_random_state_is_left_alone() -> None:

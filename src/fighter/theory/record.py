@@ -75,6 +75,13 @@ def measure(
     return Identity(name, paper_says, paper_error, pooled_error(corrected))
 
 
+def check_whole(name: str, value: object, lowest: int, highest: int) -> None:
+    """A whole number in range, or an error that says so."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
+    if not whole:
+        raise FighterError(f"{name}={value!r}: needs a whole number from {lowest} to {highest}")
+
+
 class Draw:
     """Fresh float64 inputs; ``size`` scales the number of nodes and every width.
 
@@ -83,10 +90,8 @@ class Draw:
     """
 
     def __init__(self, seed: int, size: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
-            raise FighterError(f"seed={seed!r}: needs a whole number from 0 to 2**63 - 1")
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= LARGEST_SIZE:
-            raise FighterError(f"size={size!r}: needs a whole number from 1 to {LARGEST_SIZE}")
+        check_whole("seed", seed, 0, 2**63 - 1)
+        check_whole("size", size, 1, LARGEST_SIZE)
         self._generator = torch.Generator().manual_seed(seed)
         self.size = size
         self.nodes = size + 2
