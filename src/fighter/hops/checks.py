@@ -81,7 +81,8 @@ def check_scale(scale: object) -> None:
     """A scale is a finite number other than 0, or None for 1/√(query width)."""
     if scale is not None and not (isinstance(scale, Real) and 0 < abs(float(scale)) < float("inf")):
         raise FighterError(
-            f"scale={describe(scale)}: needs a finite number other than 0, or None for 1/√(query width); "
+            f"scale={describe(scale)}: needs a finite number other than 0, or None for "
+            "1/√(query width); "
             "multiply q by a learned temperature instead"
         )
 
