@@ -74,7 +74,7 @@ def to_panel(
     values[~observed] = 0.0
 
     # Where the table knows more of the future than of the targets, the panel ends with the targets.
-    length = len(values) - int(observed.any(axis=1)[::-1].argmax()) if future else len(values)
+    length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
     quirks += describe_rows(
         grid.present[:length], grid.duplicates[:length], finder, layout.series is None
     )

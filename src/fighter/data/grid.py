@@ -44,7 +44,7 @@ class Grid:
         return cls(freq.range(start, length), slots, counts > 0, np.maximum(counts - 1, 0))
 
     def place(self, rows: np.ndarray) -> np.ndarray:
-        """Put cells ``[rows, K]`` on the grid: ``[T, K]``; for a long table K = 1 and ``[T, N]``."""
+        """Put cells ``[rows, K]`` on the grid: ``[T, K]``, or ``[T, N]`` if the table is long."""
         long = len(self.slots) == 2
         placed = np.full(self.present.shape if long else (len(self.times), rows.shape[1]), np.nan)
         # Assigned backwards, so that of repeated stamps the first row stays.

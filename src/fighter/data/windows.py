@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -86,25 +86,18 @@ class Windows:
     def gather(self, index: Tensor) -> Batch:
         """Copy the windows number ``index [B]``."""
         start = self.starts[index.to(self.starts.device)]
-        steps = torch.arange(self.lookback + self.horizon, device=start.device)
-        rows = start[:, None] + steps  # [B, L + H]
-        past_rows = rows[:, : self.lookback]
-        window = self.values[rows]  # [B, L + H, N]
-        mask = None if self.observed is None else self.observed[rows]
+        size = self.lookback + self.horizon
+        past, future = _cut(self.values, start, size).split([self.lookback, self.horizon], dim=1)
+        past_observed = future_observed = None
+        if self.observed is not None:
+            seen = _cut(self.observed, start, size)
+            past_observed, future_observed = seen.split([self.lookback, self.horizon], dim=1)
         return Batch(
-            past=window[:, : self.lookback],
-            future=window[:, self.lookback :],
-            past_observed=None if mask is None else mask[:, : self.lookback],
-            future_observed=None if mask is None else mask[:, self.lookback :],
-            start=start,
-            past_covariates=None
-            if self.past_covariates is None
-            else self.past_covariates[past_rows],
-            future_covariates=None
-            if self.future_covariates is None
-            else self.future_covariates[rows],
-            calendar=None if self.calendar is None else self.calendar[rows],
-        )
+            past, future, past_observed, future_observed, start,
+            _cut(self.past_covariates, start, self.lookback),
+            _cut(self.future_covariates, start, size),
+            _cut(self.calendar, start, size),
+        )  # fmt: skip
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
@@ -117,3 +110,21 @@ class Windows:
         else:
             order = torch.randperm(len(self), generator=generator, device=generator.device)
         yield from order.to(self.starts.device).split(batch_size)
+
+
+@overload
+def _cut(rows: Tensor, start: Tensor, size: int) -> Tensor: ...
+@overload
+def _cut(rows: None, start: Tensor, size: int) -> None: ...
+def _cut(rows: Tensor | None, start: Tensor, size: int) -> Tensor | None:
+    """Copy ``size`` rows from each ``start [B]``: ``[T, ...]`` to ``[B, size, ...]``.
+
+    The windows are seen as overlapping blocks of one tensor, so that each is copied whole: half the
+    time of gathering row by row.
+    """
+    if rows is None:
+        return None
+    blocks = rows.as_strided(
+        (len(rows) - size + 1, size, *rows.shape[1:]), (rows.stride(0), *rows.stride())
+    )
+    return blocks[start]
