@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 from jaxtyping import install_import_hook
@@ -12,3 +14,12 @@ torch.set_num_threads(1)  # the tests run one process per core
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Real data sets; on a machine without them the tests that need them are skipped."""
+    folder = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("real data sets are not on this machine (../shared/data)")
+    return folder

@@ -1,0 +1,116 @@
+"""Time columns of tables, to and from the ``int64`` axis of a panel."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from fighter.data.dates import nanoseconds, parse_dates
+from fighter.data.frequency import DAY
+from fighter.errors import FighterError
+
+
+@dataclass(frozen=True)
+class TimeAxis:
+    """The type of a time column, so that forecasts come back in the type that came in.
+
+    ``zone`` is the time zone of aware stamps. Their axis is UTC, unless every stamp has the same
+    time of day on the local clock (daily data and coarser): then the axis is that clock
+    (``wall``), because a local day is not always 24 hours.
+    """
+
+    name: str = "ds"
+    kind: Literal["datetime", "date", "integer"] = "datetime"
+    unit: str = "us"  # of datetimes; the dtype of integers
+    zone: str | None = None
+    wall: bool = False
+    boxed: bool = False  # Python objects in an untyped column (dates in pandas)
+
+    def state(self) -> dict[str, Any]:
+        """Give plain values, from which ``TimeAxis(**state)`` makes the same axis."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, column: nw.Series, wall: bool | None = None) -> "tuple[TimeAxis, np.ndarray]":
+        """Tell the axis of a time column, and its stamps. ``int64 [rows]``
+
+        ``wall`` is that of an earlier table, which this one then follows.
+        """
+        name = column.name
+        if str(getattr(column.to_native(), "dtype", "")).startswith("period"):
+            native = column.to_native()
+            column = nw.from_native(native.dt.to_timestamp(), series_only=True)
+        if count := int(column.null_count()):
+            row = int(column.is_null().to_numpy().argmax())
+            raise FighterError(
+                f"Time column {name!r} has {count} empty cells, the first in row {row}. "
+                "Drop those rows."
+            )
+        dtype = column.dtype
+        if dtype.is_integer():
+            numbers = column.to_numpy()
+            return cls(name, "integer", str(numbers.dtype)), numbers.astype(np.int64)
+        if isinstance(dtype, nw.Date):
+            return cls(name, "date"), nanoseconds(column.to_numpy(), name)
+        if isinstance(dtype, nw.Datetime):
+            axis = cls(name, "datetime", dtype.time_unit, dtype.time_zone)
+            if dtype.time_zone is None:
+                return axis, nanoseconds(column.to_numpy(), name)
+            local = nanoseconds(column.dt.replace_time_zone(None).to_numpy(), name)
+            if wall is None:
+                wall = bool(local.size and (local % DAY == local[0] % DAY).all())
+            if wall:
+                return cls(name, "datetime", dtype.time_unit, dtype.time_zone, wall=True), local
+            utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+            return axis, nanoseconds(utc.to_numpy(), name)
+        if dtype.is_float():
+            numbers = column.to_numpy()
+            whole = numbers.astype(np.int64)
+            if (whole != numbers).any():
+                raise FighterError(
+                    f"Time column {name!r} holds fractions such as {numbers[whole != numbers][0]}; "
+                    "a time axis needs time stamps, dates or integers."
+                )
+            return cls(name, "integer", "int64"), whole
+        return cls._read_objects(name, column.to_list())
+
+    @classmethod
+    def _read_objects(cls, name: str, cells: list) -> "tuple[TimeAxis, np.ndarray]":
+        """Read strings and Python objects, each different cell once."""
+        index: dict[Any, int] = {}
+        codes = np.fromiter((index.setdefault(c, len(index)) for c in cells), np.int64, len(cells))
+        distinct = list(index)
+        kinds = {type(cell).__name__ for cell in distinct}
+        if kinds == {"str"}:
+            return cls(name), parse_dates(distinct, name)[codes]
+        if kinds <= {"date"}:
+            return cls(name, "date", boxed=True), nanoseconds(np.array(distinct, "M8[D]"), name)[
+                codes
+            ]
+        if kinds <= {"datetime", "Timestamp", "date", "datetime64"}:
+            try:
+                return cls(name), nanoseconds(np.array(distinct, "M8[us]"), name)[codes]
+            except (ValueError, TypeError, UserWarning):
+                pass  # aware stamps of different zones, say
+        raise FighterError(
+            f"Time column {name!r} holds {', '.join(sorted(kinds))} such as {str(distinct[0])!r}; "
+            "it needs time stamps, dates, integers or ISO strings such as '2024-01-31 12:00'."
+        )
+
+    def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
+        """Write stamps ``int64 [rows]`` as a column in the type of this axis."""
+        if self.kind == "integer":
+            return nw.Series.from_numpy(name, times.astype(self.unit), backend=backend)
+        stamps = times.astype("M8[ns]")
+        if self.kind == "date":
+            if self.boxed or backend is nw.Implementation.PANDAS:
+                days = np.array(stamps.astype("M8[D]").astype(object), dtype=object)
+                return nw.new_series(name, days, backend=backend)
+            return nw.Series.from_numpy(name, stamps, backend=backend).cast(nw.Date())
+        column = nw.Series.from_numpy(name, stamps.astype(f"M8[{self.unit}]"), backend=backend)
+        if self.zone is None:
+            return column
+        if self.wall:
+            return column.dt.replace_time_zone(self.zone)
+        return column.dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone)

@@ -1,0 +1,178 @@
+"""From the table people have to the panel the models read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fighter.data.axis import TimeAxis
+from fighter.data.columns import factorise, listing, open_table
+from fighter.data.frequency import Frequency
+from fighter.data.grid import Grid, place_covariates
+from fighter.data.layout import Layout, find_time_column, lift_index, read_layout, read_numbers
+from fighter.data.panel import Panel, Scheme
+from fighter.data.quirks import Finder, describe_rows, describe_unused, suspect_sentinels
+from fighter.data.static import encode_static
+from fighter.errors import FighterError
+
+
+def to_panel(
+    table: Any,
+    *,
+    id_col: str = "unique_id",
+    time_col: str = "ds",
+    target_col: str = "y",
+    freq: str | int | Frequency | None = None,
+    past: Sequence[str] = (),
+    future: Sequence[str] = (),
+    static: Any = None,
+    missing_values: Sequence[float] = (),
+    scheme: Scheme | None = None,
+) -> Panel:
+    """Read a pandas, polars or pyarrow table, long or wide, onto a regular time grid.
+
+    ``to_panel(df)`` reads ``unique_id, ds, y``, a single series ``ds, y``, or a wide table with one
+    column a series. Rows may come in any order; of repeated stamps the first is kept; gaps, empty
+    cells and ``missing_values`` are not observed. What was found is told in ``panel.quirks``.
+
+    ``past`` and ``future`` name covariate columns (``future``: known in advance), ``static`` is a
+    table with one row for each id, ``scheme`` is the ``panel.scheme`` of a table to follow.
+    """
+    past = tuple(past) or (scheme.past_names if scheme else ())
+    future = tuple(future) or (scheme.future_names if scheme else ())
+    if both := set(past) & set(future):
+        raise FighterError(f"{listing(sorted(both))} cannot be both a past and a future covariate.")
+    wall = scheme.axis["wall"] if scheme else None
+    layout = read_layout(table, id_col, time_col, target_col, (*past, *future), wall)
+    step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
+    grid = Grid.of(layout, step)
+    finder = Finder(layout.ids, grid.times, step)
+    quirks = _zone_quirks(layout.axis)
+
+    values = grid.place(layout.targets)  # [T, N], NaN where there is nothing
+    empty: np.ndarray = np.isnan(values) & grid.present
+    marked = []
+    for sentinel in missing_values:
+        mask = (values == sentinel) | (values == float(np.float32(sentinel)))
+        if count := int(mask.sum()):
+            marked.append(
+                f"{count} values of {sentinel:g} {finder.cells(mask)}; treated as not observed."
+            )
+        values[mask] = np.nan
+    if (wild := np.isinf(values)).any():
+        raise FighterError(
+            f"{wild.sum()} values are infinite {finder.cells(wild)}. Mend them, or pass "
+            "missing_values=[float('inf'), float('-inf')] to leave them out."
+        )
+    observed: np.ndarray = ~np.isnan(values)
+    if (nothing := ~observed.any(axis=0)).any():
+        silent = [layout.ids[i] for i in np.flatnonzero(nothing)]
+        raise FighterError(
+            f"{len(silent)} of {len(layout.ids)} series have no observed value: "
+            f"{listing(silent, 3)}. Drop them."
+        )
+    values[~observed] = 0.0
+
+    # Where the table knows more of the future than of the targets, the panel ends with the targets.
+    length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
+    quirks += describe_rows(
+        grid.present[:length], grid.duplicates[:length], finder, layout.series is None
+    )
+    if count := int(empty[:length].sum()):
+        quirks.append(
+            f"{count} empty values (NaN) {finder.cells(empty[:length])}; treated as not observed."
+        )
+    quirks += marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
+    known, known_quirks = place_covariates(grid, layout, future, "future", length, finder)
+    seen, seen_quirks = place_covariates(grid, layout, past, "past", length, finder)
+    encoded = names = categories = None
+    if static is not None:
+        encoded, names, categories = encode_static(
+            static, layout.ids, id_col, scheme.static_categories if scheme else None
+        )
+    return Panel(
+        layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
+        seen[:length], known, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
+        (*quirks, *known_quirks, *seen_quirks),
+    )  # fmt: skip
+
+
+def future_values(
+    panel: Panel,
+    table: Any,
+    horizon: int,
+    *,
+    id_col: str = "unique_id",
+    time_col: str | None = None,
+) -> np.ndarray:
+    """Read the future covariates of the ``horizon`` steps after the panel. ``float64 [H, N, F]``
+
+    ``table`` has a row for each (id, time), or for each time if all series share the values; rows
+    of other times are passed over. Without a table, what the panel knows beyond its end is used.
+    """
+    names, ids = panel.future_names, panel.ids
+    times = panel.freq.future(int(panel.times[-1]), horizon)
+    values = np.full((horizon, len(ids), len(names)), np.nan)
+    if not names:
+        return values
+    if table is None:
+        known = panel.future[panel.length :][:horizon]
+        values[: len(known)] = known
+    else:
+        time_col = time_col or panel.axis.name
+        frame, _ = open_table(lift_index(table, id_col, time_col))
+        axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis.wall)
+        if (axis.kind == "integer") != (panel.axis.kind == "integer"):
+            raise FighterError(
+                f"The future table has a time axis of type {axis.kind}, the history one of "
+                f"{panel.axis.kind}. Use the same type in both."
+            )
+        cells = read_numbers(frame, names, "future covariate")
+        steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
+        use = times[steps] == stamps
+        columns: Any = slice(None)
+        if id_col in frame.columns:
+            known_ids, codes = factorise(frame[id_col])
+            place = {name: i for i, name in enumerate(ids)}
+            columns = np.array([place.get(name, -1) for name in known_ids])[codes]
+            use &= columns >= 0
+            columns = columns[use][::-1]
+        rows = cells[use][::-1]  # of repeated rows the first is kept
+        values[steps[use][::-1], columns] = (
+            rows if isinstance(columns, np.ndarray) else rows[:, None]
+        )
+    if (lacking := np.isnan(values)).any():
+        step, series, column = (int(i) for i in np.argwhere(lacking)[0])
+        show = panel.freq.show
+        raise FighterError(
+            f"Future covariates are missing: {lacking.sum()} of {lacking.size} values for the "
+            f"{horizon} steps after {show(panel.times[-1])}; the first is column {names[column]!r} "
+            f"of series {ids[series]!r} at {show(times[step])}. Give a future table with these "
+            "rows."
+        )
+    return values
+
+
+def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
+    integer = layout.axis.kind == "integer"
+    if freq is None:
+        return Frequency.infer(layout.times, layout.series, integer)
+    step = Frequency.parse(freq)
+    if (step.unit == "integer") != integer:
+        kind = "integers: pass an integer step such as freq=1" if integer else "time stamps"
+        raise FighterError(
+            f"freq={str(step)!r} does not suit time column {layout.axis.name!r}, which holds "
+            f"{kind}."
+        )
+    return step
+
+
+def _zone_quirks(axis: TimeAxis) -> list[str]:
+    if axis.zone in (None, "UTC"):
+        return []
+    clock = (
+        "kept on the local clock"
+        if axis.wall
+        else "converted to UTC, forecasts come back in the zone"
+    )
+    return [f"Time stamps of zone {axis.zone}: {clock}."]

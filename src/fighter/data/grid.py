@@ -1,0 +1,92 @@
+"""The regular grid under a table: the slot of each row, and columns put into their slots."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fighter.data.frequency import Frequency
+from fighter.data.layout import Layout
+from fighter.data.quirks import Finder
+from fighter.errors import FighterError
+
+_LARGEST_GRID = 50_000_000  # cells; beyond it a grid must be well filled
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The regular grid of a table, and the slot of each of its rows."""
+
+    times: np.ndarray  # int64 [T]
+    slots: tuple[
+        np.ndarray, ...
+    ]  # of each row: (step,) in a wide table, (step, series) in a long one
+    present: np.ndarray  # bool [T, N or 1]: whether there is a row
+    duplicates: np.ndarray  # int64 [T, N or 1]: rows beyond the first
+
+    @classmethod
+    def of(cls, layout: Layout, freq: Frequency) -> "Grid":
+        """Lay the grid of ``freq`` under a table."""
+        start = freq.start(layout.times)
+        steps = freq.positions(layout.times, start)
+        length = int(steps.max()) + 1
+        width = len(layout.ids)
+        cells, rows = length * width, layout.targets.size
+        if cells > _LARGEST_GRID and cells > 100 * rows:
+            raise FighterError(
+                f"The grid from {freq.show(start)} to {freq.show(int(layout.times.max()))} at "
+                f"freq='{freq}' has {length} steps for {width} series, but only {rows} values fill "
+                "it. Check the first and last stamps and freq=."
+            )
+        slots = (steps,) if layout.series is None else (steps, layout.series)
+        columns = 1 if layout.series is None else width
+        flat = steps if layout.series is None else steps * width + layout.series
+        counts = np.bincount(flat, minlength=length * columns).reshape(length, columns)
+        return cls(freq.range(start, length), slots, counts > 0, np.maximum(counts - 1, 0))
+
+    def place(self, rows: np.ndarray) -> np.ndarray:
+        """Put cells ``[rows, K]`` on the grid: ``[T, K]``, or ``[T, N]`` if the table is long."""
+        long = len(self.slots) == 2
+        placed = np.full(self.present.shape if long else (len(self.times), rows.shape[1]), np.nan)
+        # Assigned backwards, so that of repeated stamps the first row stays.
+        placed[tuple(slot[::-1] for slot in self.slots)] = rows[::-1, 0] if long else rows[::-1]
+        return placed
+
+
+def place_covariates(
+    grid: Grid, layout: Layout, names: tuple[str, ...], role: str, length: int, finder: Finder
+) -> tuple[np.ndarray, list[str]]:
+    """Put columns on the grid, ``float64 [T', N, K]``; before ``length`` holes are filled."""
+    series = len(layout.ids)
+    if not names:
+        return np.zeros((length, series, 0)), []
+    cells = layout.covariates(names, f"{role} covariate")
+    if layout.series is None:
+        placed = grid.place(cells)[:, None]  # [T', 1, K], shared by all series
+    else:
+        placed = np.stack([grid.place(cells[:, k : k + 1]) for k in range(len(names))], axis=-1)
+    quirks = []
+    for k, name in enumerate(names):
+        holes = np.isnan(placed[:length, :, k])
+        if (empty := holes.all(axis=0)).any():
+            raise FighterError(
+                f"The {role} covariate {name!r} has no value for series "
+                f"{layout.ids[int(empty.argmax())]!r}. Fill the column or leave it out."
+            )
+        told = holes & grid.present[:length]
+        if count := int(told.sum()):
+            where = f"(first: {finder.when(told)})" if layout.series is None else finder.cells(told)
+            quirks.append(
+                f"{count} empty values of the {role} covariate {name!r} {where}; "
+                "the last value was carried on."
+            )
+        placed[:length, :, k] = carry_on(placed[:length, :, k])
+    return np.broadcast_to(placed, (len(placed), series, len(names))), quirks
+
+
+def carry_on(values: np.ndarray) -> np.ndarray:
+    """Fill holes with the last value before them, leading holes the first after them. ``[T, K]``"""
+    steps = np.arange(len(values))[:, None]
+    valid = ~np.isnan(values)
+    source = np.maximum.accumulate(np.where(valid, steps, -1), axis=0)
+    source = np.where(source < 0, valid.argmax(axis=0), source)
+    return np.take_along_axis(values, source, axis=0)

@@ -1,0 +1,106 @@
+"""The one word that tables and tensors share: many series on one regular time grid."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fighter.data.axis import TimeAxis
+from fighter.data.columns import listing
+from fighter.data.frequency import Frequency
+from fighter.errors import FighterError
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How a table was read, so that a later one is read the same way. Plain data, fit for JSON."""
+
+    freq: str
+    axis: dict[str, Any]
+    past_names: tuple[str, ...] = ()
+    future_names: tuple[str, ...] = ()
+    static_categories: Mapping[str, tuple] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """N series over T steps of a regular grid, with what is known beside them.
+
+    A value that was not observed is 0.0 in ``values`` and False in ``observed``. ``quirks`` are
+    sentences for people about what was found in the table.
+    """
+
+    ids: tuple  # N, in order of first appearance
+    times: np.ndarray  # int64 [T]: nanoseconds since 1970-01-01, or integers
+    values: np.ndarray  # float64 [T, N]
+    observed: np.ndarray  # bool [T, N]
+    freq: Frequency
+    axis: TimeAxis = field(default_factory=TimeAxis)
+    past: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [T, N, P]
+    # float64 [T', N, F], where T' > T if the table told more of the future than of the targets
+    future: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    static: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [N, C]
+    past_names: tuple[str, ...] = ()
+    future_names: tuple[str, ...] = ()
+    static_names: tuple[str, ...] = ()
+    # the static columns in order: () for a number, else the categories of its one-hot columns
+    static_categories: Mapping[str, tuple] = field(default_factory=dict)
+    quirks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        steps, series = self.values.shape
+        for name, shape in (
+            ("past", (steps, series, 0)),
+            ("future", (steps, series, 0)),
+            ("static", (series, 0)),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, np.zeros(shape))
+
+    @property
+    def length(self) -> int:
+        """T, the number of steps."""
+        return self.values.shape[0]
+
+    @property
+    def n_series(self) -> int:
+        """N, the number of series."""
+        return self.values.shape[1]
+
+    @property
+    def scheme(self) -> Scheme:
+        """What :func:`~fighter.data.frames.to_panel` needs to read another table the same way."""
+        return Scheme(
+            str(self.freq),
+            self.axis.state(),
+            self.past_names,
+            self.future_names,
+            dict(self.static_categories),
+        )
+
+    def slice(self, start: int | None, stop: int | None) -> "Panel":
+        """Take steps ``start`` to ``stop`` (as in a Python slice), without copying."""
+        rows = slice(start, stop)
+        # What is known of the future stays known: only its beginning moves.
+        first = rows.indices(self.length)[0]
+        return replace(
+            self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
+            past=self.past[rows], future=self.future[first:],
+        )  # fmt: skip
+
+    def select(self, ids: Sequence) -> "Panel":
+        """Take the series ``ids``, in that order."""
+        place = {name: i for i, name in enumerate(self.ids)}
+        unknown = [name for name in ids if name not in place]
+        if unknown:
+            raise FighterError(
+                f"{len(unknown)} of {len(ids)} series are not in the panel, the first is "
+                f"{unknown[0]!r}. It has {listing(self.ids, 5)}."
+            )
+        columns = [place[name] for name in ids]
+        return replace(
+            self, ids=tuple(ids),
+            values=self.values[:, columns], observed=self.observed[:, columns],
+            past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
+        )  # fmt: skip

@@ -1,0 +1,93 @@
+"""Scaling of series, fitted on the rows one is allowed to see."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fighter.errors import FighterError
+
+Array = TypeVar("Array", np.ndarray, Tensor)
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """``(x - shift) / scale``, one shift and scale for each series.
+
+    ``Scaler.fit(panel.values[train], panel.observed[train])`` takes mean and standard deviation;
+    ``kind="minmax"`` takes minimum and range. A constant series gets scale 1, a series without an
+    observed value shift 0 and scale 1.
+    """
+
+    shift: np.ndarray  # float64 [N] (or [N, P] for covariates)
+    scale: np.ndarray
+
+    @classmethod
+    def fit(
+        cls,
+        values: np.ndarray,
+        observed: np.ndarray | None = None,
+        kind: Literal["standard", "minmax", "none"] = "standard",
+    ) -> "Scaler":
+        """Fit on ``values [rows, N]`` where ``observed``, or on ``[rows, N, P]``."""
+        values = np.asarray(values, np.float64)
+        seen = np.ones(values.shape, bool) if observed is None else np.asarray(observed, bool)
+        any_seen = seen.any(axis=0)
+        if kind == "standard":
+            count = np.maximum(seen.sum(axis=0), 1)
+            shift = np.where(seen, values, 0.0).sum(axis=0) / count
+            scale = np.sqrt((np.where(seen, values - shift, 0.0) ** 2).sum(axis=0) / count)
+        elif kind == "minmax":
+            shift = np.where(seen, values, np.inf).min(axis=0, initial=np.inf)
+            scale = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf) - np.where(
+                any_seen, shift, 0.0
+            )
+        elif kind == "none":
+            shift, scale = np.zeros(values.shape[1:]), np.ones(values.shape[1:])
+        else:
+            raise FighterError(f"kind={kind!r} is no scaling; use 'standard', 'minmax' or 'none'.")
+        shift = np.where(any_seen, shift, 0.0)
+        # Rounding leaves a constant series a tiny spread; dividing by it would blow up noise.
+        flat = ~any_seen | ~(scale > 1e-12 * np.maximum(np.abs(shift), 1e-30))
+        return cls(shift, np.where(flat, 1.0, scale))
+
+    def transform(self, values: Array, axis: int = -1) -> Array:
+        """Scale ``values``, whose series lie along ``axis``; the type and dtype stay."""
+        shift, scale = self._like(values, axis)
+        return (values - shift) / scale
+
+    def inverse(self, values: Array, axis: int = -1) -> Array:
+        """Undo :meth:`transform`."""
+        shift, scale = self._like(values, axis)
+        return values * scale + shift
+
+    def select(self, series: np.ndarray) -> "Scaler":
+        """Make the scaler of some series, by number."""
+        return Scaler(self.shift[series], self.scale[series])
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Give plain arrays, from which :meth:`from_state` makes the same scaler."""
+        return {"shift": self.shift, "scale": self.scale}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, np.ndarray]) -> "Scaler":
+        """Make the scaler of a :meth:`state`."""
+        return cls(np.asarray(state["shift"], np.float64), np.asarray(state["scale"], np.float64))
+
+    def _like(self, values: Array, axis: int) -> tuple[Array, Array]:
+        """Give shift and scale in the type of ``values``, shaped to run along ``axis``."""
+        first = axis % values.ndim + 1 - self.shift.ndim  # the axes of the scaler end at ``axis``
+        if first < 0 or values.shape[first : first + self.shift.ndim] != self.shift.shape:
+            raise FighterError(
+                f"The scaler was fitted on series of shape {self.shift.shape}; values of shape "
+                f"{tuple(values.shape)} do not have that at axis {axis}."
+            )
+        shape = self.shift.shape + (1,) * (values.ndim - first - self.shift.ndim)
+        pair = self.shift.reshape(shape), self.scale.reshape(shape)
+        if isinstance(values, Tensor):
+            return tuple(torch.as_tensor(p, dtype=values.dtype, device=values.device) for p in pair)  # pyright: ignore[reportReturnType]
+        dtype = values.dtype if values.dtype.kind == "f" else np.float64
+        return tuple(p.astype(dtype) for p in pair)  # pyright: ignore[reportReturnType]

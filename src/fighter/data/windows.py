@@ -1,0 +1,130 @@
+"""Windows of a panel, gathered by index from one contiguous tensor on the device."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, overload
+
+import torch
+from torch import Tensor
+
+from fighter.errors import FighterError
+from fighter.shapes import Bool, Float
+
+
+class Batch(NamedTuple):
+    """B windows: L steps of past, H of future. A mask is None where everything is observed."""
+
+    past: Float[Tensor, "batch lookback series"]
+    future: Float[Tensor, "batch horizon series"]
+    past_observed: Bool[Tensor, "batch lookback series"] | None
+    future_observed: Bool[Tensor, "batch horizon series"] | None
+    start: Tensor  # int64 [B]: the row where the look-back begins
+    past_covariates: Tensor | None = None  # [B, L, N, P]
+    future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
+    calendar: Tensor | None = None  # [B, L + H, C]
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """All windows of ``lookback + horizon`` rows that begin at ``starts``.
+
+    Nothing is copied until :meth:`gather` takes a batch of them.
+    """
+
+    values: Float[Tensor, "time series"]
+    observed: Bool[Tensor, "time series"] | None
+    lookback: int
+    horizon: int
+    starts: Tensor  # int64 [windows]
+    past_covariates: Tensor | None = None  # [T, N, P]
+    future_covariates: Tensor | None = None  # [T, N, F]
+    calendar: Tensor | None = None  # [T, C]
+
+    def __post_init__(self) -> None:
+        last = len(self.values) - self.lookback - self.horizon
+        if len(self.starts) and not 0 <= int(self.starts.min()) <= int(self.starts.max()) <= last:
+            raise FighterError(
+                f"Windows begin at rows {int(self.starts.min())} to {int(self.starts.max())}; with "
+                f"lookback {self.lookback} + horizon {self.horizon} in {len(self.values)} rows "
+                f"they must begin at 0 to {last}."
+            )
+
+    @classmethod
+    def over(
+        cls,
+        values: Tensor,
+        observed: Tensor | None,
+        lookback: int,
+        horizon: int,
+        rows: slice = slice(None),
+        stride: int = 1,
+        **covariates: Tensor | None,
+    ) -> "Windows":
+        """Every ``stride``-th window whose targets lie in ``rows``.
+
+        Look-backs may reach into the rows before, never before the first of all.
+        """
+        for name, number in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
+            if number < 1:
+                raise FighterError(f"{name}={number} must be at least 1.")
+        first, stop, _ = rows.indices(len(values))
+        begin, end = max(first - lookback, 0), stop - lookback - horizon + 1
+        if end <= begin:
+            raise FighterError(
+                f"No window fits: {max(stop - begin, 0)} rows ({begin} to {stop}) can be used, "
+                f"a window needs lookback {lookback} + horizon {horizon} = {lookback + horizon}."
+            )
+        if observed is not None and bool(observed.all()):
+            observed = None  # the fast path: no masks to gather
+        starts = torch.arange(begin, end, stride, device=values.device)
+        mask = None if observed is None else observed.contiguous()
+        return cls(values.contiguous(), mask, lookback, horizon, starts, **covariates)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def gather(self, index: Tensor) -> Batch:
+        """Copy the windows number ``index [B]``."""
+        start = self.starts[index.to(self.starts.device)]
+        size = self.lookback + self.horizon
+        past, future = _cut(self.values, start, size).split([self.lookback, self.horizon], dim=1)
+        past_observed = future_observed = None
+        if self.observed is not None:
+            seen = _cut(self.observed, start, size)
+            past_observed, future_observed = seen.split([self.lookback, self.horizon], dim=1)
+        return Batch(
+            past, future, past_observed, future_observed, start,
+            _cut(self.past_covariates, start, self.lookback),
+            _cut(self.future_covariates, start, size),
+            _cut(self.calendar, start, size),
+        )  # fmt: skip
+
+    def batches(
+        self, batch_size: int, generator: torch.Generator | None = None
+    ) -> Iterator[Tensor]:
+        """Give index tensors that hold every window once, shuffled if there is a ``generator``."""
+        if batch_size < 1:
+            raise FighterError(f"batch_size={batch_size} must be at least 1.")
+        if generator is None:
+            order = torch.arange(len(self))
+        else:
+            order = torch.randperm(len(self), generator=generator, device=generator.device)
+        yield from order.to(self.starts.device).split(batch_size)
+
+
+@overload
+def _cut(rows: Tensor, start: Tensor, size: int) -> Tensor: ...
+@overload
+def _cut(rows: None, start: Tensor, size: int) -> None: ...
+def _cut(rows: Tensor | None, start: Tensor, size: int) -> Tensor | None:
+    """Copy ``size`` rows from each ``start [B]``: ``[T, ...]`` to ``[B, size, ...]``.
+
+    The windows are seen as overlapping blocks of one tensor, so that each is copied whole: half the
+    time of gathering row by row.
+    """
+    if rows is None:
+        return None
+    blocks = rows.as_strided(
+        (len(rows) - size + 1, size, *rows.shape[1:]), (rows.stride(0), *rows.stride())
+    )
+    return blocks[start]

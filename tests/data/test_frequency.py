@@ -1,0 +1,143 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fighter.data.frequency import DAY, HOUR, Frequency
+from fighter.errors import FighterError
+
+ALIASES = [
+    "s",
+    "10min",
+    "15min",
+    "h",
+    "4h",
+    "D",
+    "2D",
+    "W",
+    "MS",
+    "ME",
+    "2MS",
+    "QS",
+    "QE",
+    "YS",
+    "YE",
+    "B",
+]
+
+
+def stamps(alias: str, n: int, start: str = "2019-12-28") -> np.ndarray:
+    return pd.date_range(start, periods=n, freq=alias).as_unit("ns").asi8.copy()
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_grid_agrees_with_pandas(alias):
+    times = stamps(alias, 200)
+    freq = Frequency.parse(alias)
+    np.testing.assert_array_equal(freq.range(times[0], 200), times)
+    np.testing.assert_array_equal(freq.future(times[99], 100), times[100:])
+    np.testing.assert_array_equal(freq.positions(times[::-1], times[0]), np.arange(200)[::-1])
+    assert Frequency.parse(str(freq)) == freq
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+@given(missing=st.sets(st.integers(1, 98), max_size=12), twice=st.integers(0, 86))
+def test_infer_survives_gaps_repeats_and_disorder(alias, missing, twice):
+    times = np.delete(stamps(alias, 100), sorted(missing))
+    times = np.append(times, times[twice])
+    np.random.default_rng(0).shuffle(times)
+    assert str(Frequency.infer(times)) == alias
+
+
+def test_infer_within_series_not_across():
+    """Two hourly series half an hour apart are hourly, and the second is off the grid of the first."""
+    one = stamps("h", 10)
+    times, series = np.concatenate([one, one + HOUR // 2]), np.repeat([0, 1], 10)
+    freq = Frequency.infer(times, series)
+    assert str(freq) == "h"
+    with pytest.raises(FighterError, match="10 of 20 time stamps do not fall on the grid"):
+        freq.positions(times, freq.start(times))
+
+
+def test_business_days_need_a_weekend_to_be_told():
+    week = stamps("D", 5, "2024-01-01")
+    assert str(Frequency.infer(week)) == "D"
+    assert str(Frequency.infer(stamps("B", 8, "2024-01-01"))) == "B"
+
+
+def test_monthly_on_another_day_of_month():
+    times = np.array(["2024-01-15", "2024-02-15", "2024-03-15"], "M8[ns]").astype(np.int64)
+    freq = Frequency.infer(times)
+    assert str(freq) == "MS"
+    assert freq.show(freq.future(times[-1], 1)[0]) == "2024-04-15"
+    # month-end spelling over first-of-month stamps keeps the first of month
+    first = stamps("MS", 4, "2024-01-01")
+    np.testing.assert_array_equal(Frequency.parse("M").range(first[0], 4), first)
+
+
+def test_integers():
+    freq = Frequency.infer(np.array([0, 5, 10, 20, 25]), integer=True)
+    assert str(freq) == "5"
+    np.testing.assert_array_equal(freq.future(25, 2), [30, 35])
+    assert freq.season == ()
+    assert freq.calendar(np.arange(3)).shape == (3, 0)
+
+
+def test_infer_says_what_was_seen():
+    times = np.array([0, 1, 3, 7, 12, 20]) * DAY
+    with pytest.raises(FighterError, match=r"Seen: D \(1 times\), 2D \(1 times\).*Pass freq="):
+        Frequency.infer(times)
+    with pytest.raises(FighterError, match="no series has two different time stamps"):
+        Frequency.infer(times[:1])
+
+
+def test_stray_first_stamp_is_the_one_named():
+    times = np.append(stamps("h", 50, "2024-01-02"), stamps("h", 1, "2024-01-01 00:07")[0])
+    freq = Frequency.parse("h")
+    with pytest.raises(FighterError, match=r"1 of 51 .* the first are 2024-01-01 00:07\."):
+        freq.positions(times, freq.start(times))
+
+
+@pytest.mark.parametrize(
+    ("alias", "season"),
+    [("10min", (144, 1008)), ("15min", (96, 672)), ("h", (24, 168)), ("D", (7, 365)), ("W", (52,)),
+     ("MS", (12,)), ("QE", (4,)), ("YS", ()), ("B", (5,)), (1, ()), ("7h", (24,)), ("3D", ())],
+)  # fmt: skip
+def test_season(alias, season):
+    assert Frequency.parse(alias).season == season
+
+
+@pytest.mark.parametrize(
+    ("spelling", "alias"),
+    [("H", "h"), ("T", "min"), ("30T", "30min"), ("M", "ME"), ("A", "YE"), ("W-SUN", "W"), ("60min", "h"),
+     ("Q-DEC", "QE"), ("7D", "W"), ("5", "5"), (3, "3")],
+)  # fmt: skip
+def test_spellings(spelling, alias):
+    assert str(Frequency.parse(spelling)) == alias
+
+
+@pytest.mark.parametrize("alias", ["", "x", "0h", "-1h", 0, True, "1.5h"])
+def test_bad_alias(alias):
+    with pytest.raises(FighterError, match="freq="):
+        Frequency.parse(alias)
+
+
+@pytest.mark.parametrize(
+    ("alias", "units"),
+    [("10min", ["time_of_day", "day_of_week", "day_of_year"]), ("D", ["day_of_week", "day_of_year"]),
+     ("B", ["day_of_week", "day_of_year"]), ("W", ["day_of_year"]), ("MS", ["day_of_year"]), ("YS", [])],
+)  # fmt: skip
+def test_calendar(alias, units):
+    freq, times = Frequency.parse(alias), stamps(alias, 200)
+    features = freq.calendar(times)
+    assert freq.calendar_names == tuple(f"{u}_{w}" for u in units for w in ("sin", "cos"))
+    assert features.shape == (200, 2 * len(units))
+    for i in range(0, features.shape[1], 2):
+        np.testing.assert_allclose((features[:, i : i + 2] ** 2).sum(axis=1), 1)
+
+
+def test_calendar_phases():
+    noon = np.array(["2024-01-01 12:00"], "M8[ns]").astype(np.int64)  # a Monday
+    features = Frequency.parse("h").calendar(noon)[0]
+    np.testing.assert_allclose(features[:4], [0, -1, 0, 1], atol=1e-12)
