@@ -2,7 +2,8 @@
 
 from . import errors, nn
 from .errors import FighterError
+from .forecaster import Forecaster
 from .hops import multi_hop
 
 __version__ = "0.1.0"
-__all__ = ["FighterError", "errors", "multi_hop", "nn"]
+__all__ = ["FighterError", "Forecaster", "errors", "multi_hop", "nn"]

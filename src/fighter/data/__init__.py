@@ -1,13 +1,13 @@
 """Tables to tensors and back: panels, frames, scaling, splits, windows, and known data sets."""
 
-from fighter.data.axis import TimeAxis
-from fighter.data.forecast_table import forecast_table
-from fighter.data.frames import future_values, to_panel
-from fighter.data.frequency import Frequency
-from fighter.data.panel import Panel, Scheme
-from fighter.data.scaling import Scaler
-from fighter.data.splits import Split
-from fighter.data.windows import Batch, Windows
+from .axis import TimeAxis
+from .forecast_table import forecast_table
+from .frames import future_values, to_panel
+from .frequency import Frequency
+from .panel import Panel, Scheme
+from .scaling import Scaler
+from .splits import Split
+from .windows import Batch, Windows
 
 __all__ = [
     "Batch",

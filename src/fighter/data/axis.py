@@ -6,9 +6,9 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from fighter.data.dates import nanoseconds, parse_dates
-from fighter.data.frequency import DAY
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .dates import nanoseconds, parse_dates
+from .frequency import DAY
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fighter.errors import FighterError
+from ..errors import FighterError
 
 
 def open_table(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:

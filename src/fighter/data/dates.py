@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
-from fighter.data.frequency import HOUR
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .frequency import HOUR
 
 _EARLIEST, _LATEST = np.datetime64("1678-01-01", "D"), np.datetime64("2262-01-01", "D")
 _ZONE = re.compile(r"(.*\d)\s*(Z|UTC|[+-]\d\d:?\d\d)")

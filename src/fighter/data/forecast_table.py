@@ -6,8 +6,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fighter.data.axis import TimeAxis
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .axis import TimeAxis
 
 
 def forecast_table(
@@ -56,6 +56,11 @@ def forecast_table(
             column = nw.Series.from_numpy(name, rows(values), backend=backend)
             table[name] = column.fill_nan(None) if column.dtype.is_float() else column
     return nw.from_dict(table, backend=backend).to_native()
+
+
+def drop_column(table: Any, name: str) -> Any:
+    """The table without a column."""
+    return nw.from_native(table).drop(name).to_native()
 
 
 def _manner(like: Any, id_col: str) -> tuple[Any, Any]:

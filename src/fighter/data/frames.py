@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from fighter.data.axis import TimeAxis
-from fighter.data.columns import factorise, listing, open_table
-from fighter.data.frequency import Frequency
-from fighter.data.grid import Grid, place_covariates
-from fighter.data.layout import Layout, find_time_column, lift_index, read_layout, read_numbers
-from fighter.data.panel import Panel, Scheme
-from fighter.data.quirks import Finder, describe_rows, describe_unused, suspect_sentinels
-from fighter.data.static import encode_static
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .axis import TimeAxis
+from .columns import factorise, listing, open_table
+from .frequency import Frequency
+from .grid import Grid, place_covariates
+from .layout import Layout, find_time_column, lift_index, read_layout, read_numbers
+from .panel import Panel, Scheme
+from .quirks import Finder, describe_rows, describe_unused, suspect_sentinels
+from .static import encode_static
 
 
 def to_panel(
@@ -93,7 +93,7 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         seen[:length], known, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
-        (*quirks, *known_quirks, *seen_quirks),
+        (*quirks, *known_quirks, *seen_quirks), _ends(grid.present[:length], len(layout.ids)),
     )  # fmt: skip
 
 
@@ -104,11 +104,13 @@ def future_values(
     *,
     id_col: str = "unique_id",
     time_col: str | None = None,
+    needed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Read the future covariates of the ``horizon`` steps after the panel. ``float64 [H, N, F]``
 
     ``table`` has a row for each (id, time), or for each time if all series share the values; rows
     of other times are passed over. Without a table, what the panel knows beyond its end is used.
+    ``needed`` (bool [N]) says for which series there must be values; the others get 0.
     """
     names, ids = panel.future_names, panel.ids
     times = panel.freq.future(int(panel.times[-1]), horizon)
@@ -141,6 +143,8 @@ def future_values(
         values[steps[use][::-1], columns] = (
             rows if isinstance(columns, np.ndarray) else rows[:, None]
         )
+    if needed is not None:
+        values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
         show = panel.freq.show
@@ -151,6 +155,12 @@ def future_values(
             "rows."
         )
     return values
+
+
+def _ends(present: np.ndarray, series: int) -> np.ndarray:
+    """The step after the last row of each series. ``int64 [N]``"""
+    last = len(present) - present[::-1].argmax(axis=0)
+    return np.broadcast_to(last, (series,)).copy()
 
 
 def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:

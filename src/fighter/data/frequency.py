@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from fighter.errors import FighterError
+from ..errors import FighterError
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -92,21 +92,21 @@ class Frequency:
 
     # -- the grid ---------------------------------------------------------------------------------
 
-    def range(self, start: int, n: int) -> np.ndarray:
-        """List ``n`` stamps from ``start`` on. ``int64 [n]``"""
-        steps = np.arange(n, dtype=np.int64)
+    def range(self, start: int, n: int, first: int = 0) -> np.ndarray:
+        """List ``n`` stamps, the first of them ``first`` steps after ``start``. ``int64 [n]``"""
+        steps = np.arange(first, first + n, dtype=np.int64)
         if self.unit in ("integer", "ns"):
             return start + steps * self.count
         day, clock = divmod(start, DAY)
         if self.unit == "weekday":
-            first = np.datetime64(int(day), "D")
-            days = np.busday_offset(first, steps * self.count, roll="forward")
+            origin = np.datetime64(int(day), "D")
+            days = np.busday_offset(origin, steps * self.count, roll="forward")
             return days.astype(np.int64) * DAY + clock
-        first = np.datetime64(int(day), "D")
-        months = first.astype("M8[M]") + steps * self.count
+        origin = np.datetime64(int(day), "D")
+        months = origin.astype("M8[M]") + steps * self.count
         lengths = _month_lengths(months)
         # A month-end frequency over stamps that are no month ends keeps the day the data have.
-        month_day = 31 if self.end and _is_month_end(first) else _month_day(first)
+        month_day = 31 if self.end and _is_month_end(origin) else _month_day(origin)
         days = months.astype("M8[D]").astype(np.int64) + np.minimum(month_day, lengths) - 1
         return days * DAY + clock
 

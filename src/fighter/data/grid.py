@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fighter.data.frequency import Frequency
-from fighter.data.layout import Layout
-from fighter.data.quirks import Finder
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .frequency import Frequency
+from .layout import Layout
+from .quirks import Finder
 
 _LARGEST_GRID = 50_000_000  # cells; beyond it a grid must be well filled
 

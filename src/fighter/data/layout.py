@@ -7,9 +7,9 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fighter.data.axis import TimeAxis
-from fighter.data.columns import factorise, listing, missing_column, numbers, open_table
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .axis import TimeAxis
+from .columns import factorise, listing, missing_column, numbers, open_table
 
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fighter.data.axis import TimeAxis
-from fighter.data.columns import listing
-from fighter.data.frequency import Frequency
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .axis import TimeAxis
+from .columns import listing
+from .frequency import Frequency
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Panel:
     # the static columns in order: () for a number, else the categories of its one-hot columns
     static_categories: Mapping[str, tuple] = field(default_factory=dict)
     quirks: tuple[str, ...] = ()
+    # int64 [N]: the step after the last row that the table has of each series; T in a wide table
+    ends: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
         steps, series = self.values.shape
@@ -57,6 +59,8 @@ class Panel:
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, np.zeros(shape))
+        if self.ends is None:
+            object.__setattr__(self, "ends", np.full(series, steps))
 
     @property
     def length(self) -> int:
@@ -87,6 +91,7 @@ class Panel:
         return replace(
             self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
             past=self.past[rows], future=self.future[first:],
+            ends=np.clip(self.ends, *rows.indices(self.length)[:2]) - first,
         )  # fmt: skip
 
     def select(self, ids: Sequence) -> "Panel":
@@ -103,4 +108,5 @@ class Panel:
             self, ids=tuple(ids),
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
+            ends=self.ends[columns],
         )  # fmt: skip

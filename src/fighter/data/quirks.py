@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fighter.data.columns import listing
-from fighter.data.frequency import Frequency
+from .columns import listing
+from .frequency import Frequency
 
 # What instruments write where they have nothing to say.
 _SENTINELS = (-9999.0, -99999.0, -999.0, -999.9, -9999.9, -99.0, 9999.0, 99999.0)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fighter.errors import FighterError
+from ..errors import FighterError
 
 Array = TypeVar("Array", np.ndarray, Tensor)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fighter.errors import FighterError
+from ..errors import FighterError
 
 
 @dataclass(frozen=True)

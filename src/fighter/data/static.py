@@ -6,8 +6,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fighter.data.columns import factorise, listing, missing_column, numbers, open_table
-from fighter.errors import FighterError
+from ..errors import FighterError
+from .columns import factorise, listing, missing_column, numbers, open_table
 
 
 def encode_static(

@@ -7,8 +7,8 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
-from fighter.errors import FighterError
-from fighter.shapes import Bool, Float
+from ..errors import FighterError
+from ..shapes import Bool, Float
 
 
 class Batch(NamedTuple):

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fighter.shapes import Bool, Float
-
+from ..shapes import Bool, Float
 from .models import Activation, hop_features, softmax_adjacency
 
 # --- two-layer multi-hop GCN ---------------------------------------------------------------------

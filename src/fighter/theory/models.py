@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fighter.shapes import Bool, Float
+from ..shapes import Bool, Float
 
 
 class Activation(NamedTuple):

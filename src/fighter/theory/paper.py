@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fighter.shapes import Float
-
+from ..shapes import Float
 from .gradients import softmax_backward, usefulness
 from .models import Activation, FighterLayer, block_diagonal, hop_stack, softmax_adjacency
 

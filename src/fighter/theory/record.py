@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fighter.errors import FighterError
-
+from ..errors import FighterError
 from .models import EncoderLayer, causal_mask, softmax_adjacency
 
 TOLERANCE = 1e-9

@@ -1,0 +1,634 @@
+"""What most people import: a table in, a table out."""
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import plan as choose
+from . import storage
+from .data import Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
+from .data.forecast_table import drop_column
+from .data.frequency import Frequency
+from .errors import FighterError
+from .models import CORES, ForecastNet, Task, build_core
+from .nn.series import lag_correlation
+from .plan import Plan
+from .preparation import Preparation, borrow_static, extend, with_targets
+from .training import Recipe, World, forecast, train
+from .training.calibration import calibrate
+
+COLUMNS = {"naive": "SeasonalNaive"}
+
+
+class DataWarning(UserWarning):
+    """Something in the data that a person should know of."""
+
+
+class Forecaster:
+    """Forecasts of many series, with intervals, from a table.
+
+    .. code-block:: python
+
+        model = Forecaster(horizon=24, level=[80]).fit(df)   # unique_id, ds, y; or wide
+        model.predict()               # unique_id, ds, Fighter, Fighter-lo-80, Fighter-hi-80
+
+    What is left out is chosen from the data; ``model.plan`` shows the choice.
+
+    Args:
+        horizon: steps to forecast.
+        lookback: steps the model sees; two seasons or two horizons unless given.
+        model: ``"fighter"``, or a baseline: ``"linear"``, ``"transformer"``, ``"naive"``.
+        level: prediction intervals in per cent, such as ``[80, 95]``.
+        quantiles: quantiles such as ``[0.1, 0.5, 0.9]``, instead of ``level``.
+        nodes: what the graph is over: ``"series"``, ``"patch"`` or ``"time"``.
+        kappa: number of blocks κ, the powers 0 … κ-1 of the graph.
+        heads, layers, width, dropout: size of the network; the last two by the size of the data
+            unless given.
+        adjacency: ``"static"``, ``"dynamic"``, ``"cosine"`` or ``"mixed"``; static for up to 500
+            series and cosine for more, unless given.
+        cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none.
+        calendar: whether the model is told time of day, of the week and of the year.
+        options: further options of the network.
+        freq: step of the time axis, such as ``"h"`` or ``"10min"``; inferred unless given.
+        id_col, time_col, target_col: the columns of a long table.
+        past, future: covariate columns; those in ``future`` are known in advance.
+        missing_values: values that mean "not observed", such as ``[-9999]``.
+        max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
+            :class:`fighter.training.Recipe`.
+        validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
+            given.
+        seed: the same seed on the same machine gives the same weights.
+        device: ``"cpu"``, ``"cuda"``, …; a GPU if there is one, unless given.
+        compile: compile the network on CUDA.
+        verbose: show one progress bar.
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        lookback: int | None = None,
+        *,
+        model: str = "fighter",
+        level: Sequence[float] | None = None,
+        quantiles: Sequence[float] | None = None,
+        nodes: str = "series",
+        kappa: int = 3,
+        heads: int = 8,
+        layers: int = 2,
+        width: int | None = None,
+        dropout: float | None = None,
+        adjacency: str | None = None,
+        cycle: str | int | None = "auto",
+        calendar: bool = True,
+        options: dict[str, Any] | None = None,
+        freq: str | int | None = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        past: Sequence[str] = (),
+        future: Sequence[str] = (),
+        missing_values: Sequence[float] = (),
+        max_epochs: int | None = None,
+        batch_size: int = 32,
+        lr: float = 1e-3,
+        weight_decay: float = 0.0,
+        ema: float = 0.9995,
+        patience: int | None = None,
+        loss: str = "mae",
+        validation: int | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        compile: bool = False,  # noqa: A002
+        verbose: bool = True,
+    ):
+        self.horizon, self.lookback = horizon, lookback
+        self.model, self.level, self.quantiles = model, level, quantiles
+        self.nodes, self.kappa, self.heads, self.layers = nodes, kappa, heads, layers
+        self.width, self.dropout, self.adjacency = width, dropout, adjacency
+        self.cycle, self.calendar, self.options = cycle, calendar, options
+        self.freq, self.id_col, self.time_col, self.target_col = freq, id_col, time_col, target_col
+        self.past, self.future, self.missing_values = past, future, missing_values
+        self.max_epochs, self.batch_size, self.lr = max_epochs, batch_size, lr
+        self.weight_decay, self.ema, self.patience, self.loss = weight_decay, ema, patience, loss
+        self.validation, self.seed, self.device = validation, seed, device
+        self.compile, self.verbose = compile, verbose
+        self._check()
+
+    # ---- settings -------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings as they were given."""
+        del deep  # there is nothing inside to descend into; scikit-learn's tools pass it
+        return {name: getattr(self, name) for name in _SETTINGS}
+
+    def set_params(self, **settings: Any) -> "Forecaster":
+        """Change settings; they take effect at the next ``fit``."""
+        for name, value in settings.items():
+            if name not in _SETTINGS:
+                raise FighterError(
+                    f"there is no setting {name!r}; there are {', '.join(_SETTINGS)}"
+                )
+            setattr(self, name, value)
+        self._check()
+        return self
+
+    def __repr__(self) -> str:
+        """Only what differs from the defaults."""
+        changed = {k: v for k, v in self.get_params().items() if v != _SETTINGS[k].default}
+        return f"Forecaster({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+
+    def _check(self) -> None:
+        if self.model not in CORES:
+            raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}")
+        for name in ("horizon", "lookback", "max_epochs", "batch_size", "patience", "width"):
+            value = getattr(self, name)
+            if value is None and name not in ("horizon", "batch_size"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+                raise FighterError(f"{name}={value!r}: needs a whole number of at least 1")
+        if self.level and self.quantiles:
+            raise FighterError("level= and quantiles= say the same in two ways: give one of them")
+        if bad := [q for q in self.level or () if not 0 < q < 100]:
+            raise FighterError(f"level={self.level}: {bad[0]} is not between 0 and 100 per cent")
+        if bad := [q for q in self.quantiles or () if not 0 < q < 1]:
+            raise FighterError(f"quantiles={self.quantiles}: {bad[0]} is not between 0 and 1")
+        if isinstance(self.cycle, str) and self.cycle != "auto":
+            raise FighterError(f'cycle={self.cycle!r}: needs "auto", a number of steps, or None')
+
+    # ---- fit ------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        df: Any,
+        *,
+        static: Any = None,
+        warm_start: bool = False,
+        folder: str | Path | None = None,
+        tensorboard: bool = False,
+    ) -> "Forecaster":
+        """Train on a table.
+
+        Args:
+            df: pandas, polars or pyarrow; long (``unique_id, ds, y``) or wide (a column a series).
+            static: a table with one row per id, for static covariates.
+            warm_start: go on from the weights of the last fit instead of beginning anew.
+            folder: where to keep ``metrics.jsonl`` and, after every epoch, a checkpoint from
+                which a run that was cut off goes on. Nothing is written unless this is given.
+            tensorboard: also write TensorBoard's files to ``folder``.
+        """
+        if warm_start:
+            self._fitted()
+        if tensorboard and folder is None:
+            raise FighterError("tensorboard=True needs folder=, the place to write to")
+        panel = self._read(df, static, self.preparation.scheme if warm_start else None)
+        _tell(panel.quirks)
+        place = Path(folder) if folder else None
+        self._fit(panel, warm_start, folder=place, tensorboard=tensorboard)
+        self._like = df
+        return self
+
+    def _fit(self, panel: Panel, warm_start: bool = False, **places: Any) -> None:
+        if warm_start:
+            panel = self.preparation.align(panel, self._tied() or "warm_start=False")
+            self.plan = replace(self.plan, validation=self._validation(panel, self.plan.lookback))
+        else:
+            self.plan = self._make_plan(panel)
+            self.preparation = Preparation.fit(panel, panel.length - self.plan.validation)
+        choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
+        device, rows = self._device(), panel.length - self.plan.validation
+        offset = self.preparation.offset(panel)
+        windows = partial(self.preparation.windows, panel, self.plan, device)
+        training = with_targets(windows(slice(0, rows)))
+        held_out = with_targets(windows(slice(rows, None))) if self.plan.validation else None
+        if not len(training):
+            raise FighterError("no window has an observed target to train on: give more history")
+        if held_out is not None and not len(held_out):
+            held_out = None
+        if not warm_start:
+            self.network = self._new_network(panel, rows).to(device)
+        self.history = train(
+            self.network,
+            training,
+            held_out,
+            self._recipe(),
+            offset=offset,
+            world=World.join(device),
+            verbose=self.verbose,
+            **places,
+        )
+        self.offsets = None
+        if self.plan.quantiles and held_out is not None:
+            self.offsets = calibrate(self.network, held_out, self.plan.quantiles, offset)
+        self.context = panel.slice(max(panel.length - self.plan.lookback, 0), None)
+
+    def _make_plan(self, panel: Panel) -> Plan:
+        horizon, season = self.horizon, panel.freq.season
+        lookback = self.lookback or choose.choose_lookback(horizon, season, panel.length)
+        choose.check_rows(panel, lookback, horizon)
+        validation = self._validation(panel, lookback)
+        rows = panel.length - validation
+        if (self.level or self.quantiles) and not validation:
+            raise FighterError(
+                f"intervals are calibrated on validation rows, and {panel.length} rows leave none "
+                f"beside lookback {lookback} + horizon {horizon}: give at least "
+                f"{lookback + 2 * horizon} rows, or leave out level= and quantiles="
+            )
+        steps = -(-(rows - lookback - horizon + 1) // self.batch_size)
+        epochs, patience = choose.choose_epochs(steps)
+        auto = choose.choose_period(panel, rows) if self.cycle == "auto" else self.cycle
+        return Plan(
+            lookback=lookback,
+            horizon=horizon,
+            validation=validation,
+            quantiles=self._levels(),
+            cycle=None if self.model == "naive" else auto,  # type: ignore[arg-type]
+            calendar=choose.choose_calendar(panel, rows) if self.calendar else (),
+            epochs=self.max_epochs or epochs,
+            patience=self.patience or patience,
+            network=self._network_options(panel, rows),
+        )
+
+    def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if self.model in ("fighter", "transformer"):
+            width, dropout = choose.choose_size(int(panel.observed[:rows].sum()))
+            options["width"] = self.width or width
+            options["dropout"] = dropout if self.dropout is None else self.dropout
+            options |= {"heads": self.heads, "layers": self.layers}
+        if self.model == "fighter":
+            usual = "static" if panel.n_series <= 500 else "cosine"
+            options |= {"nodes": self.nodes, "kappa": self.kappa}
+            options["adjacency"] = self.adjacency or (usual if self.nodes == "series" else "cosine")
+        return options | (self.options or {})
+
+    def _validation(self, panel: Panel, lookback: int) -> int:
+        if self.validation is None:
+            return choose.choose_validation(self.horizon, panel.length, lookback)
+        most = panel.length - lookback - self.horizon
+        if self.validation and not self.horizon <= self.validation <= most:
+            raise FighterError(
+                f"validation={self.validation}: needs 0, or from horizon {self.horizon} to {most} "
+                f"of the {panel.length} rows, so that lookback {lookback} + horizon "
+                f"{self.horizon} are left to train on"
+            )
+        return self.validation
+
+    def _levels(self) -> tuple[float, ...]:
+        if self.quantiles:
+            return tuple(sorted({float(q) for q in self.quantiles}))
+        tails = [(100 - level) / 200 for level in self.level or ()]
+        return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            epochs=self.max_epochs or self.plan.epochs,
+            batch_size=self.batch_size,
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+            ema=self.ema,
+            patience=self.patience or self.plan.patience,
+            loss=self.loss,  # type: ignore[arg-type]
+            quantiles=self.plan.quantiles,
+            compile=self.compile,
+            seed=self.seed,
+        )
+
+    def _new_network(self, panel: Panel, rows: int) -> ForecastNet:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            network = self._network(panel)
+        lags = max(self.plan.lookback, self.plan.horizon)
+        values = torch.tensor(self.preparation.scaler.transform(panel.values[:rows]))
+        network.core.prepare(
+            lag_correlation(values, torch.tensor(panel.observed[:rows]), lags).float()
+        )
+        return network
+
+    def _network(self, panel: Panel) -> ForecastNet:
+        plan, season = self.plan, panel.freq.season
+        fitting = [s for s in (plan.cycle, *season) if s and s <= plan.lookback]
+        task = Task(
+            plan.lookback,
+            plan.horizon,
+            panel.n_series,
+            outputs=1 + len(plan.quantiles),
+            context=len(plan.calendar),
+            period=fitting[0] if fitting else None,
+        )
+        counts = (panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1])
+        learned = self.model != "naive"
+        return ForecastNet(
+            build_core(self.model, task, **plan.network),
+            normalise=learned,
+            period=plan.cycle,
+            covariates=counts if learned else (0, 0),
+        )
+
+    # ---- predict --------------------------------------------------------------------------
+
+    def predict(self, df: Any = None, *, future: Any = None, static: Any = None) -> Any:
+        """Forecast the steps after the end of each series.
+
+        Args:
+            df: the history to forecast from, later than the training table or of other series;
+                the training table's own end unless given.
+            future: values of the ``future`` covariates for the steps to forecast.
+            static: static covariates, if ``df`` has series that were not trained on.
+
+        Returns:
+            One row per series and step: the forecast, and its intervals or quantiles.
+        """
+        self._fitted()
+        panel = self.context if df is None else self._history(df, static)
+        steps, series = self.plan.horizon, panel.n_series
+        times = np.zeros((steps, series), np.int64)
+        y = np.zeros((steps, series, 1 + len(self.plan.quantiles)))
+        for end in np.unique(panel.ends):  # series may end at different times
+            here, until = panel.ends == end, panel.slice(None, int(end))
+            known = future_values(until, future, steps, id_col=self.id_col, needed=here)
+            times[:, here] = panel.freq.future(int(until.times[-1]), steps)[:, None]
+            y[:, here] = self._forecast_after(until, known)[:, here]
+        return forecast_table(
+            self._like if df is None else df,
+            panel.ids,
+            times,
+            self._columns(y),
+            axis=panel.axis,
+            id_col=self.id_col,
+        )
+
+    def _forecast_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
+        """Forecast after the end of a panel, in the table's units: ``[H, N, 1 + quantiles]``."""
+        recent = panel.slice(max(panel.length - self.plan.lookback, 0), None)
+        whole = extend(recent, self.plan.lookback, self.plan.horizon, known)
+        last = slice(len(whole.times) - self.plan.horizon, None)
+        windows = self.preparation.windows(whole, self.plan, self._device(), last)
+        ((_, y),) = forecast(self.network, windows, self.preparation.offset(whole))
+        return self._finish(y[0].cpu().numpy(), self.preparation.scaler_of(panel))
+
+    def _finish(self, y: np.ndarray, scaler: Scaler) -> np.ndarray:
+        """Calibrated, sorted, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
+        y = y.astype(np.float64)
+        if self.plan.quantiles:
+            if self.offsets is not None:
+                offsets = self.offsets.numpy()
+                same = offsets.shape[1] == y.shape[-2]
+                y[..., 1:] += offsets if same else offsets.mean(1, keepdims=True)
+            y[..., 1:] = np.sort(y[..., 1:], -1)
+        return np.moveaxis(scaler.inverse(np.moveaxis(y, -2, -1)), -1, -2)
+
+    def _columns(self, y: np.ndarray) -> dict[str, np.ndarray]:
+        """The named columns of forecasts ``[..., outputs]``."""
+        name = self.column
+        columns = {name: y[..., 0]}
+        place = {q: i + 1 for i, q in enumerate(self.plan.quantiles)}
+        for q in sorted(self.quantiles or ()):
+            columns[f"{name}-q{q:g}"] = y[..., place[float(q)]]
+        for level in sorted(self.level or ()):
+            tail = round((100 - level) / 200, 6)
+            columns[f"{name}-lo-{level:g}"] = y[..., place[tail]]
+            columns[f"{name}-hi-{level:g}"] = y[..., place[round(1 - tail, 6)]]
+        return columns
+
+    @property
+    def column(self) -> str:
+        """The name of the forecast's column."""
+        return COLUMNS.get(self.model, self.model.capitalize())
+
+    # ---- evaluate -------------------------------------------------------------------------
+
+    def cross_validation(
+        self,
+        df: Any,
+        *,
+        n_windows: int = 1,
+        step_size: int | None = None,
+        refit: bool = False,
+        static: Any = None,
+    ) -> Any:
+        """Forecast the last ``n_windows`` windows of a table as if their targets were not known.
+
+        Fits on what lies before the first cutoff (before each, with ``refit``) and leaves this
+        model as it is. Windows lie ``step_size`` steps apart, one horizon unless given.
+
+        Returns:
+            One row per series, window and step: ``cutoff``, the forecast and ``y``.
+        """
+        step_size = step_size or self.horizon
+        if n_windows < 1 or step_size < 1:
+            raise FighterError(f"n_windows={n_windows}, step_size={step_size}: need at least 1")
+        panel = self._read(df, static)
+        _tell(panel.quirks)
+        cuts = [panel.length - self.horizon - i * step_size for i in reversed(range(n_windows))]
+        least = (self.lookback or 1) + self.horizon
+        if cuts[0] < least:
+            raise FighterError(
+                f"{n_windows} windows {step_size} apart leave {cuts[0]} of {panel.length} rows to "
+                f"train on, needs {least}: take fewer windows or a smaller step_size"
+            )
+        parts: dict[str, list[np.ndarray]] = {}
+        times, model = [], Forecaster(**self.get_params())
+        for i, cut in enumerate(cuts):
+            until = panel.slice(None, cut)
+            if i == 0 or refit:
+                model._fit(until)
+            known = panel.future[cut : cut + self.horizon]
+            y = model._forecast_after(replace(until, future=until.future[:cut]), known)
+            rows = slice(cut, cut + self.horizon)
+            times.append(panel.times[rows])
+            truth = np.where(panel.observed[rows], panel.values[rows], np.nan)
+            cutoff = np.full(self.horizon, panel.times[cut - 1])
+            for name, column in {"cutoff": cutoff, **model._columns(y), "y": truth}.items():
+                parts.setdefault(name, []).append(column)
+        return forecast_table(
+            df,
+            panel.ids,
+            np.concatenate(times),
+            {name: np.concatenate(columns) for name, columns in parts.items()},
+            axis=panel.axis,
+            id_col=self.id_col,
+            time_columns=("cutoff",),
+        )
+
+    def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
+        """Score the model on every window of a table whose targets it holds, none left out.
+
+        Args:
+            df: a table with history and targets, such as the whole data set.
+            last: only the windows whose targets lie in the last so many rows, the test rows.
+            static: as in ``fit``.
+
+        Returns:
+            One row per series: windows scored, ``mae`` and ``mse`` in the table's units,
+            ``scaled_mae`` and ``scaled_mse`` in deviations of the training rows, and for each
+            level the share of targets inside the interval, in per cent.
+        """
+        panel = self._history(df, static)
+        choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
+        rows = slice(None if last is None else max(panel.length - last, 0), None)
+        windows = self.preparation.windows(panel, self.plan, self._device(), rows)
+        scaler, offset = self.preparation.scaler_of(panel), self.preparation.offset(panel)
+        total, count = {}, np.zeros(panel.n_series)
+        for batch, y in forecast(self.network, windows, offset):
+            target = batch.future.cpu().numpy().astype(np.float64)
+            seen = np.ones(target.shape, bool)
+            if batch.future_observed is not None:
+                seen = batch.future_observed.cpu().numpy()
+            error = np.abs(target - y[..., 0].cpu().numpy())
+            measured = {"scaled_mae": error, "scaled_mse": error**2}
+            columns = self._columns(self._finish(y.cpu().numpy(), scaler))
+            target = scaler.inverse(target)
+            for level in sorted(self.level or ()):
+                low, high = (columns[f"{self.column}-{side}-{level:g}"] for side in ("lo", "hi"))
+                measured[f"coverage-{level:g}"] = 100.0 * ((low <= target) & (target <= high))
+            for name, values in measured.items():
+                total[name] = total.get(name, 0) + (values * seen).sum((0, 1))
+            count += seen.sum((0, 1))
+        mean = {name: values / np.maximum(count, 1) for name, values in total.items()}
+        scores = {
+            "windows": np.full(panel.n_series, len(windows)),
+            "mae": mean["scaled_mae"] * scaler.scale,
+            "mse": mean["scaled_mse"] * scaler.scale**2,
+            **mean,
+        }
+        table = forecast_table(
+            df,
+            panel.ids,
+            panel.times[-1:],
+            {name: values[None] for name, values in scores.items()},
+            axis=panel.axis,
+            id_col=self.id_col,
+        )
+        return drop_column(table, panel.axis.name)
+
+    # ---- keep -----------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write ``config.json`` and ``model.safetensors``; a model saved there is replaced."""
+        self._fitted()
+        preparation, context = self.preparation, self.context
+        config = {
+            "settings": self.get_params(),
+            "plan": asdict(self.plan),
+            "ids": list(preparation.ids),
+            "scheme": asdict(preparation.scheme),
+            "origin": preparation.origin,
+            "start": int(context.times[0]),
+            "covariates": {
+                "past": context.past_names,
+                "future": context.future_names,
+                "static": context.static_names,
+            },
+            "table": storage.kind_of(self._like),
+        }
+        arrays = {"values": context.values, "observed": context.observed, "past": context.past}
+        arrays |= {"future": context.future, "static": context.static, "ends": context.ends}
+        tensors = {
+            **storage.to_tensors("network", self.network.state_dict()),
+            **storage.to_tensors(
+                "context", {k: np.ascontiguousarray(v) for k, v in arrays.items()}
+            ),
+            **storage.to_tensors("scaler", preparation.scaler.state()),
+            **storage.to_tensors("past_scaler", preparation.past.state()),
+            **storage.to_tensors("future_scaler", preparation.future.state()),
+        }
+        if self.offsets is not None:
+            tensors["offsets"] = self.offsets
+        storage.save_folder(Path(folder), config, tensors)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "Forecaster":
+        """A saved model, on the CPU unless told otherwise."""
+        config, tensors = storage.load_folder(Path(folder))
+        model = cls(**config["settings"])
+        model.device = device
+        scheme = Scheme(**{k: _tuples(v) for k, v in config["scheme"].items()})
+        ids = tuple(config["ids"])
+        scalers = [
+            Scaler.from_state({k: v.numpy() for k, v in storage.under(name, tensors).items()})
+            for name in ("scaler", "past_scaler", "future_scaler")
+        ]
+        model.preparation = Preparation(ids, scheme, config["origin"], *scalers)
+        model.plan = Plan(**{k: _tuples(v) for k, v in config["plan"].items()})
+        arrays = {k: v.numpy() for k, v in storage.under("context", tensors).items()}
+        freq = Frequency.parse(scheme.freq)
+        covariates = {k: tuple(v) for k, v in config["covariates"].items()}
+        model.context = Panel(
+            ids,
+            freq.range(config["start"], len(arrays["values"])),
+            freq=freq,
+            axis=TimeAxis(**scheme.axis),
+            past_names=covariates["past"],
+            future_names=covariates["future"],
+            static_names=covariates["static"],
+            static_categories=scheme.static_categories,
+            **arrays,  # pyright: ignore[reportArgumentType]
+        )
+        model.network = model._network(model.context).to(model._device())
+        model.network.load_state_dict(storage.under("network", tensors))
+        model.offsets = tensors.get("offsets")
+        model.history, model._like = [], config["table"]
+        return model
+
+    # ---- shared ---------------------------------------------------------------------------
+
+    def _read(self, df: Any, static: Any = None, scheme: Scheme | None = None) -> Panel:
+        return to_panel(
+            df,
+            id_col=self.id_col,
+            time_col=self.time_col,
+            target_col=self.target_col,
+            freq=self.freq,
+            past=tuple(self.past),
+            future=tuple(self.future),
+            static=static,
+            missing_values=self.missing_values,
+            scheme=scheme,
+        )
+
+    def _history(self, df: Any, static: Any) -> Panel:
+        """A later table, read as the training table was."""
+        self._fitted()
+        panel = self._read(df, static, self.preparation.scheme)
+        _tell(panel.quirks)
+        if static is None and self.context.static.shape[1]:
+            panel = borrow_static(panel, self.context)
+        return self.preparation.align(panel, self._tied())
+
+    def _tied(self) -> str:
+        """Which settings would serve other series than those trained on; empty if these do."""
+        core = self.network.core
+        return " and ".join(
+            [core.remedy] * core.tied + ["cycle=None"] * (self.network.cycle is not None)
+        )
+
+    def _device(self) -> torch.device:
+        if self.device is not None:
+            return torch.device(self.device)
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        return torch.device("cuda", World.local_rank())
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "network"):
+            raise FighterError("this forecaster has not been fitted: call fit(df), or load(folder)")
+
+
+def _tell(quirks: Sequence[str]) -> None:
+    if quirks:
+        warnings.warn("in the data: " + " ".join(quirks), DataWarning, stacklevel=4)
+
+
+def _tuples(value: Any) -> Any:
+    """JSON's lists as the tuples they were."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+_SETTINGS = dict(list(inspect.signature(Forecaster).parameters.items()))

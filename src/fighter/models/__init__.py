@@ -1,0 +1,39 @@
+"""Forecasting networks: a batch of windows in, ``[batch, horizon, series, outputs]`` out.
+
+A core maps the normalised past to the normalised future; :class:`ForecastNet` puts the same
+normalisation, cycle and covariates around every core, so that cores can be compared.
+"""
+
+import inspect
+from collections.abc import Mapping
+
+from ..errors import FighterError
+from .core import Core, Task
+from .fighter import Fighter
+from .forecast import ForecastNet
+from .linear import Linear
+from .naive import SeasonalNaive
+from .transformer import Transformer
+
+CORES: Mapping[str, type[Core]] = {
+    "fighter": Fighter,
+    "linear": Linear,
+    "naive": SeasonalNaive,
+    "transformer": Transformer,
+}
+
+
+def build_core(name: str, task: Task, **options: object) -> Core:
+    """A core by name; options are those of its class."""
+    if name not in CORES:
+        raise FighterError(f"model={name!r}: needs one of {', '.join(CORES)}")
+    known = list(inspect.signature(CORES[name]).parameters)[1:]
+    if unknown := set(options) - set(known):
+        raise FighterError(
+            f"model={name!r} has no option {', '.join(sorted(unknown))}; it has "
+            f"{', '.join(known) or 'none'}"
+        )
+    return CORES[name](task, **options)
+
+
+__all__ = ["CORES", "Core", "ForecastNet", "Task", "build_core"]

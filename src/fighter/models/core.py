@@ -1,0 +1,43 @@
+"""What a core is asked to do, and what it must be."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from ..shapes import Float
+
+
+@dataclass(frozen=True)
+class Task:
+    """The sizes of a forecasting task."""
+
+    lookback: int
+    horizon: int
+    series: int
+    outputs: int = 1  # numbers per step: the point forecast, then quantiles
+    context: int = 0  # width of what is known of the moment of the forecast (calendar)
+    period: int | None = None  # steps after which the data repeat
+
+
+class Core(nn.Module, ABC):
+    """The normalised past to the normalised future."""
+
+    task: Task
+    tied: bool
+    """Whether weights belong to the series trained on, so that no others can be served."""
+
+    remedy: str = ""
+    """Which setting would serve other series, for the error message."""
+
+    @abstractmethod
+    def forward(
+        self,
+        past: Float[Tensor, "batch lookback series"],
+        context: Float[Tensor, "batch context"] | None = None,
+    ) -> Float[Tensor, "batch horizon series outputs"]:
+        """Forecast."""
+
+    def prepare(self, correlation: Float[Tensor, "lags"]) -> None:
+        """Take what is worth knowing of the training data before training begins."""
+        del correlation

@@ -1,0 +1,136 @@
+"""Fighter as a forecaster: layers over series, patches of time, or time steps."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..nn import FighterEncoder
+from ..nn.series import TimeEmbedding, time_basis
+from .core import Core, Task
+
+Nodes = Literal["series", "patch", "time"]
+
+
+class Fighter(Core):
+    """The graph over what ``nodes`` says.
+
+    - ``"series"``: a node is a series with its whole look-back. Edges say which series a forecast
+      takes from. The look-back is seen, and the forecast written, in a time basis.
+    - ``"patch"``: a node is a stretch of one series; series do not see each other.
+    - ``"time"``: a node is a time step with all series, as in the paper.
+
+    Args:
+        task: sizes.
+        nodes: what a node is.
+        kappa, powers, heads, adjacency: as in :class:`~fighter.nn.FighterLayer`.
+        width: width of a node.
+        layers: number of Fighter layers.
+        dropout: in the layers and before the head.
+        channels: size of the embedding vector (series only).
+        patch, stride: steps in a patch, and from one patch to the next (patch only).
+    """
+
+    basis: Tensor
+
+    def __init__(
+        self,
+        task: Task,
+        nodes: Nodes = "series",
+        kappa: int = 3,
+        powers: Sequence[int] | None = None,
+        heads: int = 8,
+        adjacency: str = "static",
+        width: int = 512,
+        layers: int = 2,
+        dropout: float = 0.1,
+        channels: int = 16,
+        patch: int = 16,
+        stride: int = 8,
+    ):
+        super().__init__()
+        if nodes not in ("series", "patch", "time"):
+            raise FighterError(f"nodes={nodes!r}: needs series, patch or time")
+        self.task, self.nodes = task, nodes
+        self.patch, self.stride = min(patch, task.lookback), stride
+        patches = 1 + -(-(task.lookback - self.patch) // stride)
+        count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
+        self.tied = nodes == "time" or (nodes == "series" and adjacency in ("static", "mixed"))
+        self.remedy = (
+            'nodes="series" or "patch"'
+            if nodes == "time"
+            else 'adjacency="cosine", which draws the graph from the input'
+        )
+        self.encoder = FighterEncoder(
+            [width] * (layers + 1),
+            kappa=kappa,
+            powers=powers,
+            heads=heads,
+            adjacency=adjacency,
+            nodes=count,
+            dropout=dropout,
+            final_activation=True,
+        )
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
+        steps = task.horizon * task.outputs
+        if nodes == "series":
+            self.embed = TimeEmbedding(task.lookback, width, channels)
+            self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, steps))
+            self.register_buffer("basis", torch.eye(task.horizon))
+        elif nodes == "patch":
+            self.embed = nn.Linear(self.patch, width)
+            self.head = nn.Linear(count * width, steps)
+        else:
+            self.embed = nn.Linear(task.series, width)
+            self.head = nn.Linear(width, task.series * task.outputs)
+            self.over_time = nn.Linear(task.lookback, task.horizon)
+        if nodes != "series":
+            self.position = nn.Parameter(0.02 * torch.randn(count, width))
+
+    def prepare(self, correlation: Tensor) -> None:
+        """Set the time bases of look-back and horizon."""
+        if isinstance(self.embed, TimeEmbedding):
+            self.embed.basis.copy_(time_basis(correlation, self.task.lookback))
+            self.basis.copy_(time_basis(correlation, self.task.horizon))
+
+    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        x = self.node_features(past, context)
+        return self.readout(self.encoder(x), past.shape[2])
+
+    def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
+        """The nodes, ``[batch(·series), nodes, width]``."""
+        if self.nodes == "series":
+            x = self.embed(past.transpose(1, 2))
+        elif self.nodes == "patch":
+            x = self.embed(self._patches(past)) + self.position
+            if context is not None:
+                context = context.repeat_interleave(past.shape[2], 0)
+        else:
+            x = self.embed(past) + self.position
+        if self.context is not None and context is not None:
+            x = x + self.context(context)[:, None]
+        return x
+
+    def readout(self, x: Tensor, series: int) -> Tensor:
+        """Nodes to steps."""
+        task, x = self.task, self.dropout(self.norm(x))
+        if self.nodes == "series":
+            y = self.head(x).unflatten(-1, (task.outputs, task.horizon)) @ self.basis.T
+            return y.permute(0, 3, 1, 2)  # [B, N, Q, H] to [B, H, N, Q]
+        if self.nodes == "patch":
+            y = self.head(x.flatten(1)).unflatten(-1, (task.horizon, task.outputs))
+            return y.unflatten(0, (-1, series)).transpose(1, 2)
+        y = self.over_time(x.transpose(1, 2)).transpose(1, 2)  # [B, H, width]
+        return self.head(y).unflatten(-1, (series, task.outputs))
+
+    def _patches(self, past: Tensor) -> Tensor:
+        """``[batch·series, patches, patch]``; the first value fills what the first patch lacks."""
+        x = past.transpose(1, 2).flatten(0, 1)  # [B·N, L]
+        missing = (self.patch - x.shape[1]) % self.stride if x.shape[1] > self.patch else 0
+        x = torch.cat([x[:, :1].expand(-1, missing), x], 1)
+        return x.unfold(1, self.patch, self.stride)

@@ -1,0 +1,92 @@
+"""What forecasting networks do to a window before and after the graph: normalise, cycle, basis."""
+
+import torch
+from torch import Tensor, nn
+
+from ..shapes import Bool, Float
+
+
+def window_statistics(
+    past: Float[Tensor, "batch lookback series"],
+    observed: Bool[Tensor, "batch lookback series"] | None,
+) -> tuple[Float[Tensor, "batch 1 series"], Float[Tensor, "batch 1 series"]]:
+    """Mean and deviation of each window, over what was observed; 0 and 1 if nothing was."""
+    if observed is None:
+        mean = past.mean(1, keepdim=True)
+        return mean, ((past - mean).square().mean(1, keepdim=True) + 1e-5).sqrt()
+    count = observed.sum(1, keepdim=True)
+    mean = (past * observed).sum(1, keepdim=True) / count.clamp(min=1)
+    square = ((past - mean).square() * observed).sum(1, keepdim=True) / count.clamp(min=1)
+    return mean, torch.where(count > 0, (square + 1e-5).sqrt(), 1.0)
+
+
+class Cycle(nn.Module):
+    """A learned profile ``[period, series]``: what repeats, by position modulo the period."""
+
+    def __init__(self, period: int, series: int):
+        super().__init__()
+        self.period = period
+        self.profile = nn.Parameter(torch.zeros(period, series))
+
+    def forward(self, position: Tensor, steps: int) -> Float[Tensor, "batch steps series"]:
+        """The profile over ``steps`` steps from each position ``[batch]`` on."""
+        index = position[:, None] + torch.arange(steps, device=position.device)
+        return self.profile[index % self.period]
+
+
+def lag_correlation(
+    values: Float[Tensor, "time series"],
+    observed: Bool[Tensor, "time series"] | None,
+    lags: int,
+) -> Float[Tensor, "lags"]:
+    """Correlation of a value with the one k steps later, k = 0 … lags-1, averaged over series."""
+    seen = torch.ones_like(values) if observed is None else observed.to(values)
+    count = seen.sum(0).clamp(min=1)
+    centred = (values - (values * seen).sum(0) / count) * seen
+    size = 2 * len(values)  # zero padding, or the end would meet the beginning
+
+    def products(x: Tensor) -> Tensor:
+        power = torch.fft.rfft(x, n=size, dim=0).abs().square()
+        return torch.fft.irfft(power, n=size, dim=0)[:lags]
+
+    covariance = products(centred) / products(seen).round().clamp(min=1)
+    moving = covariance[0] > 1e-12
+    if not bool(moving.any()):
+        return torch.eye(lags)[0].to(values)
+    return (covariance[:, moving] / covariance[0, moving]).mean(1)
+
+
+def time_basis(correlation: Float[Tensor, "lags"], steps: int) -> Float[Tensor, "steps steps"]:
+    """Orthogonal columns: eigenvectors of the lag-correlation matrix, the strongest first.
+
+    In them the steps of a window are uncorrelated, so that each can be weighted by itself.
+    """
+    index = torch.arange(steps)
+    matrix = correlation.double().cpu()[(index[:, None] - index).abs()]
+    basis = torch.linalg.eigh(matrix).eigenvectors.flip(1)
+    largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
+    return (basis * largest.sign()).to(correlation)  # eigenvectors have no sign of their own
+
+
+class TimeEmbedding(nn.Module):
+    """A window ``[batch, series, lookback]`` as one vector per series.
+
+    x ↦ flatten((x Q) ⊗ e) W + b with Q the time basis and e a learned vector of ``channels``
+    numbers. It is linear in x, so e and W are multiplied first, once, and not for every window;
+    the extra factor changes how the weights learn, not what they can say.
+    """
+
+    basis: Tensor
+
+    def __init__(self, lookback: int, width: int, channels: int = 16):
+        super().__init__()
+        self.register_buffer("basis", torch.eye(lookback))
+        self.vector = nn.Parameter(torch.randn(channels))
+        bound = (lookback * channels) ** -0.5
+        self.weight = nn.Parameter(torch.empty(lookback, channels, width).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
+
+    def forward(self, x: Float[Tensor, "batch series lookback"]) -> Tensor:
+        """``[batch, series, width]``."""
+        matrix = torch.einsum("c,lcw->lw", self.vector, self.weight)
+        return x @ (self.basis @ matrix) + self.bias
