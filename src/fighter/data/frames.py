@@ -8,7 +8,7 @@ import numpy as np
 from fighter.data.axis import TimeAxis
 from fighter.data.columns import factorise, listing, open_table
 from fighter.data.frequency import Frequency
-from fighter.data.grid import Grid, place_covariates
+from fighter.data.grid import Grid, first_rows, place_covariates
 from fighter.data.layout import Layout, find_time_column, lift_index, read_layout, read_numbers
 from fighter.data.panel import Panel, Scheme
 from fighter.data.quirks import Finder, describe_rows, describe_unused, suspect_sentinels
@@ -49,7 +49,7 @@ def to_panel(
     finder = Finder(layout.ids, grid.times, step)
     quirks = _zone_quirks(layout.axis)
 
-    values = grid.place(layout.targets)  # [T, N], NaN where there is nothing
+    values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
     empty: np.ndarray = np.isnan(values) & grid.present
     marked = []
     for sentinel in missing_values:
@@ -130,17 +130,17 @@ def future_values(
         cells = read_numbers(frame, names, "future covariate")
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
-        columns: Any = slice(None)
         if id_col in frame.columns:
             known_ids, codes = factorise(frame[id_col])
             place = {name: i for i, name in enumerate(ids)}
-            columns = np.array([place.get(name, -1) for name in known_ids])[codes]
-            use &= columns >= 0
-            columns = columns[use][::-1]
-        rows = cells[use][::-1]  # of repeated rows the first is kept
-        values[steps[use][::-1], columns] = (
-            rows if isinstance(columns, np.ndarray) else rows[:, None]
-        )
+            series = np.array([place.get(name, -1) for name in known_ids])[codes]
+            rows = np.flatnonzero(use & (series >= 0))
+            rows = rows[first_rows(steps[rows] * len(ids) + series[rows])]
+            values[steps[rows], series[rows]] = cells[rows]
+        else:
+            rows = np.flatnonzero(use)
+            rows = rows[first_rows(steps[rows])]
+            values[steps[rows]] = cells[rows, None]
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
         show = panel.freq.show
