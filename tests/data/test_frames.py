@@ -125,7 +125,8 @@ def test_columns_that_are_not_strings():
     "texts",
     [["2024-01-01", "2024-01-02", "2024-01-03"], ["2024/01/01", "2024/01/02", "2024/01/03"],
      ["20240101", "20240102", "20240103"], ["01.01.2024", "02.01.2024", "03.01.2024"],
-     ["1/14/2024 0:00", "1/15/2024 0:00", "1/16/2024 0:00"], ["14/01/2024", "15/01/2024", "16/01/2024"],
+     ["1/14/2024 0:00", "1/15/2024 0:00", "1/16/2024 0:00"],
+     ["14/01/2024", "15/01/2024", "16/01/2024"],
      ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"],
      ["2024-01-01 00:00:00+02:00", "2024-01-02 00:00:00+02:00", "2024-01-03 00:00:00+02:00"],
      ["2024-01-01T00:00:00.500", "2024-01-02T00:00:00.500", "2024-01-03T00:00:00.500"]],
@@ -141,7 +142,8 @@ def test_written_dates(texts, backend):
 
 @pytest.mark.parametrize(
     ("texts", "message"),
-    [(["01/02/2024", "02/02/2024"], "cannot be told apart"), (["soon", "later"], "'soon', which is no date"),
+    [(["01/02/2024", "02/02/2024"], "cannot be told apart"),
+     (["soon", "later"], "'soon', which is no date"),
      (["2024-02-30", "2024-02-29"], "does not exist"), (["2024-01-01", ""], "empty cells")],
 )  # fmt: skip
 def test_dates_that_cannot_be_read(texts, message):
@@ -230,13 +232,18 @@ def test_time_zones(backend):
     ("change", "message"),
     [
         (lambda t: t.iloc[:0], "empty: 0 rows"),
-        (lambda t: t.rename(columns={"y": "Y"}), r"no target column 'y'.*'unique_id', 'ds', 'Y'.*mean 'Y'\?"),
-        (lambda t: t.rename(columns={"ds": "dss"}).astype({"dss": str}), r"no time column 'ds'.*mean 'dss'\?"),
+        (lambda t: t.rename(columns={"y": "Y"}),
+         r"no target column 'y'.*'unique_id', 'ds', 'Y'.*mean 'Y'\?"),
+        (lambda t: t.rename(columns={"ds": "dss"}).astype({"dss": str}),
+         r"no time column 'ds'.*mean 'dss'\?"),
         (lambda t: t.assign(y="high"), "must hold numbers but holds String such as 'high'"),
         (lambda t: t.assign(y=t["y"].astype(str)), "must hold numbers"),
-        (lambda t: t.assign(unique_id=[None, *t["unique_id"][1:]]), "1 empty cells, the first in row 0"),
-        (lambda t: t.assign(ds=t["ds"].where(t.index != 3)), "'ds' has 1 empty cells, the first in row 3"),
-        (lambda t: t.assign(y=t["y"].where(t["unique_id"] != "a")), "1 of 2 series have no observed value: 'a'"),
+        (lambda t: t.assign(unique_id=[None, *t["unique_id"][1:]]),
+         "1 empty cells, the first in row 0"),
+        (lambda t: t.assign(ds=t["ds"].where(t.index != 3)),
+         "'ds' has 1 empty cells, the first in row 3"),
+        (lambda t: t.assign(y=t["y"].where(t["unique_id"] != "a")),
+         "1 of 2 series have no observed value: 'a'"),
         (lambda t: t.assign(ds=t["ds"].where(t.index != 3, t["ds"] + pd.Timedelta("7min"))),
          "1 of 120 time stamps do not fall on the grid of freq='h'.*2024-03-30 03:07"),
         (lambda t: t["y"], r"got Series; make it a table with .to_frame\(\)"),
@@ -285,8 +292,8 @@ def test_covariates_of_long_tables(backend):
     assert panel.past[0, 1, 0] == 61.0  # nothing before it: the first value after it
     np.testing.assert_array_equal(panel.future[:, 1, 0], np.arange(60, 120) * 2)
     assert panel.quirks == (
-        "2 empty values of the past covariate 'p' in 2 series ('b' 1, 'a' 1; first: 'a' at 2024-03-30); "
-        "the last value was carried on.",
+        "2 empty values of the past covariate 'p' in 2 series ('b' 1, 'a' 1; first: 'a' at "
+        "2024-03-30); the last value was carried on.",
     )
 
 
@@ -304,7 +311,8 @@ def test_future_values(backend):
     panel = to_panel(CONVERT[backend](table), future=["f"])
     later = pd.date_range(HOURS[-1], periods=6, freq="h")  # one row too early, two too late
     ahead = pd.concat(
-        [pd.DataFrame({"unique_id": i, "ds": later, "f": np.arange(6.0) + k}) for i, k in (("a", 10), ("b", 20), ("c", 0))]
+        [pd.DataFrame({"unique_id": i, "ds": later, "f": np.arange(6.0) + k})
+         for i, k in (("a", 10), ("b", 20), ("c", 0))]
     ).sample(frac=1, random_state=0)  # fmt: skip
     values = future_values(panel, CONVERT[backend](ahead), 3)
     np.testing.assert_array_equal(values[..., 0], [[21, 11], [22, 12], [23, 13]])
