@@ -51,7 +51,7 @@ def test_infer_survives_gaps_repeats_and_disorder(alias, missing, twice):
 
 
 def test_infer_within_series_not_across():
-    """Two hourly series half an hour apart are hourly, and the second is off the grid of the first."""
+    """Two hourly series half an hour apart are hourly, the second off the grid of the first."""
     one = stamps("h", 10)
     times, series = np.concatenate([one, one + HOUR // 2]), np.repeat([0, 1], 10)
     freq = Frequency.infer(times, series)
@@ -101,18 +101,41 @@ def test_stray_first_stamp_is_the_one_named():
 
 @pytest.mark.parametrize(
     ("alias", "season"),
-    [("10min", (144, 1008)), ("15min", (96, 672)), ("h", (24, 168)), ("D", (7, 365)), ("W", (52,)),
-     ("MS", (12,)), ("QE", (4,)), ("YS", ()), ("B", (5,)), (1, ()), ("7h", (24,)), ("3D", ())],
-)  # fmt: skip
+    [
+        ("10min", (144, 1008)),
+        ("15min", (96, 672)),
+        ("h", (24, 168)),
+        ("D", (7, 365)),
+        ("W", (52,)),
+        ("MS", (12,)),
+        ("QE", (4,)),
+        ("YS", ()),
+        ("B", (5,)),
+        (1, ()),
+        ("7h", (24,)),
+        ("3D", ()),
+    ],
+)
 def test_season(alias, season):
     assert Frequency.parse(alias).season == season
 
 
 @pytest.mark.parametrize(
     ("spelling", "alias"),
-    [("H", "h"), ("T", "min"), ("30T", "30min"), ("M", "ME"), ("A", "YE"), ("W-SUN", "W"), ("60min", "h"),
-     ("Q-DEC", "QE"), ("7D", "W"), ("5", "5"), (3, "3")],
-)  # fmt: skip
+    [
+        ("H", "h"),
+        ("T", "min"),
+        ("30T", "30min"),
+        ("M", "ME"),
+        ("A", "YE"),
+        ("W-SUN", "W"),
+        ("60min", "h"),
+        ("Q-DEC", "QE"),
+        ("7D", "W"),
+        ("5", "5"),
+        (3, "3"),
+    ],
+)
 def test_spellings(spelling, alias):
     assert str(Frequency.parse(spelling)) == alias
 
@@ -125,9 +148,15 @@ def test_bad_alias(alias):
 
 @pytest.mark.parametrize(
     ("alias", "units"),
-    [("10min", ["time_of_day", "day_of_week", "day_of_year"]), ("D", ["day_of_week", "day_of_year"]),
-     ("B", ["day_of_week", "day_of_year"]), ("W", ["day_of_year"]), ("MS", ["day_of_year"]), ("YS", [])],
-)  # fmt: skip
+    [
+        ("10min", ["time_of_day", "day_of_week", "day_of_year"]),
+        ("D", ["day_of_week", "day_of_year"]),
+        ("B", ["day_of_week", "day_of_year"]),
+        ("W", ["day_of_year"]),
+        ("MS", ["day_of_year"]),
+        ("YS", []),
+    ],
+)
 def test_calendar(alias, units):
     freq, times = Frequency.parse(alias), stamps(alias, 200)
     features = freq.calendar(times)

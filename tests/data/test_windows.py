@@ -11,9 +11,14 @@ from fighter.errors import FighterError
 
 
 @given(
-    length=st.integers(5, 40), lookback=st.integers(1, 8), horizon=st.integers(1, 6), stride=st.integers(1, 4),
-    begin=st.integers(0, 30), size=st.integers(1, 40), seed=st.integers(0, 9),
-)  # fmt: skip
+    length=st.integers(5, 40),
+    lookback=st.integers(1, 8),
+    horizon=st.integers(1, 6),
+    stride=st.integers(1, 4),
+    begin=st.integers(0, 30),
+    size=st.integers(1, 40),
+    seed=st.integers(0, 9),
+)
 def test_against_a_loop(length, lookback, horizon, stride, begin, size, seed):
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(length, 3, generator=generator)

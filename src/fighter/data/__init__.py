@@ -4,6 +4,7 @@ from .axis import TimeAxis
 from .forecast_table import forecast_table
 from .frames import future_values, to_panel
 from .frequency import Frequency
+from .grid_load import GridLoad, Link, grid_load
 from .panel import Panel, Scheme
 from .scaling import Scaler
 from .splits import Split
@@ -12,6 +13,8 @@ from .windows import Batch, Windows
 __all__ = [
     "Batch",
     "Frequency",
+    "GridLoad",
+    "Link",
     "Panel",
     "Scaler",
     "Scheme",
@@ -20,5 +23,6 @@ __all__ = [
     "Windows",
     "forecast_table",
     "future_values",
+    "grid_load",
     "to_panel",
 ]

@@ -55,7 +55,7 @@ def forecast_table(
         else:
             column = nw.Series.from_numpy(name, rows(values), backend=backend)
             table[name] = column.fill_nan(None) if column.dtype.is_float() else column
-    return nw.from_dict(table, backend=backend).to_native()
+    return nw.from_dict(table).to_native()
 
 
 def drop_column(table: Any, name: str) -> Any:

@@ -9,7 +9,7 @@ from ..errors import FighterError
 from .axis import TimeAxis
 from .columns import factorise, listing, open_table
 from .frequency import Frequency
-from .grid import Grid, place_covariates
+from .grid import Grid, first_rows, place_covariates
 from .layout import Layout, find_time_column, lift_index, read_layout, read_numbers
 from .panel import Panel, Scheme
 from .quirks import Finder, describe_rows, describe_unused, suspect_sentinels
@@ -49,7 +49,7 @@ def to_panel(
     finder = Finder(layout.ids, grid.times, step)
     quirks = _zone_quirks(layout.axis)
 
-    values = grid.place(layout.targets)  # [T, N], NaN where there is nothing
+    values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
     empty: np.ndarray = np.isnan(values) & grid.present
     marked = []
     for sentinel in missing_values:
@@ -132,17 +132,17 @@ def future_values(
         cells = read_numbers(frame, names, "future covariate")
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
-        columns: Any = slice(None)
         if id_col in frame.columns:
             known_ids, codes = factorise(frame[id_col])
             place = {name: i for i, name in enumerate(ids)}
-            columns = np.array([place.get(name, -1) for name in known_ids])[codes]
-            use &= columns >= 0
-            columns = columns[use][::-1]
-        rows = cells[use][::-1]  # of repeated rows the first is kept
-        values[steps[use][::-1], columns] = (
-            rows if isinstance(columns, np.ndarray) else rows[:, None]
-        )
+            series = np.array([place.get(name, -1) for name in known_ids])[codes]
+            rows = np.flatnonzero(use & (series >= 0))
+            rows = rows[first_rows(steps[rows] * len(ids) + series[rows])]
+            values[steps[rows], series[rows]] = cells[rows]
+        else:
+            rows = np.flatnonzero(use)
+            rows = rows[first_rows(steps[rows])]
+            values[steps[rows]] = cells[rows, None]
     if needed is not None:
         values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():

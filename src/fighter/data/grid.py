@@ -17,9 +17,8 @@ class Grid:
     """The regular grid of a table, and the slot of each of its rows."""
 
     times: np.ndarray  # int64 [T]
-    slots: tuple[
-        np.ndarray, ...
-    ]  # of each row: (step,) in a wide table, (step, series) in a long one
+    kept: np.ndarray  # int64: the rows that are the first in their slot
+    slots: np.ndarray  # int64: their slots, numbered step by step
     present: np.ndarray  # bool [T, N or 1]: whether there is a row
     duplicates: np.ndarray  # int64 [T, N or 1]: rows beyond the first
 
@@ -37,19 +36,25 @@ class Grid:
                 f"freq='{freq}' has {length} steps for {width} series, but only {rows} values fill "
                 "it. Check the first and last stamps and freq=."
             )
-        slots = (steps,) if layout.series is None else (steps, layout.series)
-        columns = 1 if layout.series is None else width
-        flat = steps if layout.series is None else steps * width + layout.series
-        counts = np.bincount(flat, minlength=length * columns).reshape(length, columns)
-        return cls(freq.range(start, length), slots, counts > 0, np.maximum(counts - 1, 0))
+        slots, columns = steps, 1  # a row of a wide table fills all series of its step
+        if layout.series is not None:
+            slots, columns = steps * width + layout.series, width
+        counts = np.bincount(slots, minlength=length * columns).reshape(length, columns)
+        kept = first_rows(slots) if counts.max() > 1 else np.arange(len(slots))
+        duplicates = np.maximum(counts - 1, 0)
+        return cls(freq.range(start, length), kept, slots[kept], counts > 0, duplicates)
 
-    def place(self, rows: np.ndarray) -> np.ndarray:
-        """Put cells ``[rows, K]`` on the grid: ``[T, K]``, or ``[T, N]`` if the table is long."""
-        long = len(self.slots) == 2
-        placed = np.full(self.present.shape if long else (len(self.times), rows.shape[1]), np.nan)
-        # Assigned backwards, so that of repeated stamps the first row stays.
-        placed[tuple(slot[::-1] for slot in self.slots)] = rows[::-1, 0] if long else rows[::-1]
-        return placed
+    def place(self, cells: np.ndarray) -> np.ndarray:
+        """Put cells ``[rows, K]`` on the grid, ``[T, N or 1, K]``, NaN where there is nothing."""
+        length, columns = self.present.shape
+        placed = np.full((length * columns, cells.shape[1]), np.nan)
+        placed[self.slots] = cells[self.kept]
+        return placed.reshape(length, columns, -1)
+
+
+def first_rows(slots: np.ndarray) -> np.ndarray:
+    """Find the first row of each slot."""
+    return np.unique(slots, return_index=True)[1]
 
 
 def place_covariates(
@@ -60,10 +65,7 @@ def place_covariates(
     if not names:
         return np.zeros((length, series, 0)), []
     cells = layout.covariates(names, f"{role} covariate")
-    if layout.series is None:
-        placed = grid.place(cells)[:, None]  # [T', 1, K], shared by all series
-    else:
-        placed = np.stack([grid.place(cells[:, k : k + 1]) for k in range(len(names))], axis=-1)
+    placed = grid.place(cells)  # [T', N or 1, K]: in a wide table shared by all series
     quirks = []
     for k, name in enumerate(names):
         holes = np.isnan(placed[:length, :, k])

@@ -1,0 +1,498 @@
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fighter.data import Frequency, forecast_table, future_values, to_panel
+from fighter.errors import FighterError
+
+CONVERT = {
+    "pandas": lambda df: df,
+    "polars": pl.from_pandas,
+    "pyarrow": lambda df: pa.Table.from_pandas(df, preserve_index=False),
+}
+BACKENDS = list(CONVERT)
+HOURS = pd.date_range("2024-03-30", periods=60, freq="h")
+
+
+def long_table(ids=("b", "a"), times=HOURS) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    parts = [
+        pd.DataFrame({"unique_id": i, "ds": times, "y": rng.normal(size=len(times))}) for i in ids
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+# -- what comes in -------------------------------------------------------------------------------
+
+
+NAMES = ["x", "a", "m"]
+CELL = st.one_of(st.none(), st.integers(-100, 100))
+STEP = st.integers(0, 23)
+LONG = st.lists(st.tuples(STEP, st.sampled_from(NAMES), CELL), min_size=12, max_size=40)
+WIDE = st.lists(st.tuples(STEP, CELL, CELL, CELL), min_size=6, max_size=30)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=40)
+@given(rows=LONG)
+def test_long_table_against_a_dictionary(backend, rows):
+    frame = pd.DataFrame(
+        {"unique_id": [name for _, name, _ in rows], "ds": HOURS[[step for step, _, _ in rows]],
+         "y": pd.Series([value for _, _, value in rows], dtype="float64")}
+    )  # fmt: skip
+    check_against_a_dictionary(CONVERT[backend](frame), rows, len(rows))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=40)
+@given(rows=WIDE)
+def test_wide_table_against_a_dictionary(backend, rows):
+    frame = pd.DataFrame({"ds": HOURS[[row[0] for row in rows]]})
+    for k, name in enumerate(NAMES):
+        frame[name] = pd.Series([row[k + 1] for row in rows], dtype="float64")
+    cells = [(row[0], name, row[k + 1]) for row in rows for k, name in enumerate(NAMES)]
+    check_against_a_dictionary(CONVERT[backend](frame), cells, len(rows))
+
+
+def check_against_a_dictionary(table, cells, n_rows):
+    """Shuffled rows with gaps, repeats and empty cells land where a plain dictionary puts them."""
+    expected = {}
+    for step, name, value in cells:
+        expected.setdefault((step, name), value)
+    names = tuple(dict.fromkeys(name for _, name, _ in cells))
+    if any(all(v is None for (_, n), v in expected.items() if n == name) for name in names):
+        with pytest.raises(FighterError, match="no observed value"):
+            to_panel(table, freq="h")
+        return
+    panel = to_panel(table, freq="h")
+    first = min(step for step, _ in expected)
+    assert panel.ids == names
+    assert panel.length == max(step for step, _ in expected) - first + 1
+    for row, column in np.ndindex(panel.values.shape):
+        value = expected.get((row + first, names[column]))
+        assert panel.observed[row, column] == (value is not None)
+        assert panel.values[row, column] == (value or 0.0)
+    repeats = n_rows - len(expected) * n_rows // len(cells)
+    assert any(quirk.startswith(f"{repeats} duplicated") for quirk in panel.quirks) == (repeats > 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_long_and_wide_say_the_same(backend):
+    long = long_table()
+    wide = long.pivot(index="ds", columns="unique_id", values="y")[["b", "a"]].reset_index()
+    one, other = (to_panel(CONVERT[backend](t.rename_axis(columns=None))) for t in (long, wide))
+    np.testing.assert_array_equal(one.values, other.values)
+    np.testing.assert_array_equal(one.times, other.times)
+    assert one.ids == other.ids == ("b", "a")
+    assert str(one.freq) == "h"
+    assert one.quirks == other.quirks == ()
+
+
+def test_single_series_and_renamed_columns():
+    single = long_table(["only"]).drop(columns="unique_id")
+    assert to_panel(single).ids == ("y",)
+    renamed = long_table().rename(
+        columns={"unique_id": "item_id", "ds": "timestamp", "y": "target"}
+    )
+    panel = to_panel(renamed, id_col="item_id", time_col="timestamp", target_col="target")
+    assert panel.ids == ("b", "a")
+    assert panel.axis.name == "timestamp"
+
+
+def test_pandas_index_habits():
+    wide = long_table().pivot(index="ds", columns="unique_id", values="y")
+    expected = to_panel(wide.reset_index().rename_axis(columns=None))
+    for table in (wide, wide.rename_axis(index=None), wide.to_period("h")):
+        np.testing.assert_array_equal(to_panel(table).values, expected.values)
+    indexed = long_table().set_index(["unique_id", "ds"])
+    assert to_panel(indexed).ids == ("b", "a")
+    assert to_panel(long_table().set_index("unique_id")).ids == ("b", "a")
+
+
+def test_columns_that_are_not_strings():
+    panel = to_panel(pd.DataFrame({"date": HOURS, 0: 1.0, 1: 2.0}))
+    assert panel.ids == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["2024-01-01", "2024-01-02", "2024-01-03"], ["2024/01/01", "2024/01/02", "2024/01/03"],
+     ["20240101", "20240102", "20240103"], ["01.01.2024", "02.01.2024", "03.01.2024"],
+     ["1/14/2024 0:00", "1/15/2024 0:00", "1/16/2024 0:00"],
+     ["14/01/2024", "15/01/2024", "16/01/2024"],
+     ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"],
+     ["2024-01-01 00:00:00+02:00", "2024-01-02 00:00:00+02:00", "2024-01-03 00:00:00+02:00"],
+     ["2024-01-01T00:00:00.500", "2024-01-02T00:00:00.500", "2024-01-03T00:00:00.500"]],
+)  # fmt: skip
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_written_dates(texts, backend):
+    table = CONVERT[backend](pd.DataFrame({"date": texts, "v": [1.0, 2.0, 3.0]}))
+    panel = to_panel(table)
+    assert str(panel.freq) == "D"
+    day = pd.to_datetime(texts[0], dayfirst=texts[0].startswith("14"), utc=True).tz_localize(None)
+    assert panel.times[0] == day.as_unit("ns").value
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [(["01/02/2024", "02/02/2024"], "cannot be told apart"),
+     (["soon", "later"], "'soon', which is no date"),
+     (["2024-02-30", "2024-02-29"], "does not exist"), (["2024-01-01", ""], "empty cells")],
+)  # fmt: skip
+def test_dates_that_cannot_be_read(texts, message):
+    with pytest.raises(FighterError, match=message):
+        to_panel(pd.DataFrame({"date": texts, "v": [1.0, 2.0]}))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_kinds_of_numbers(backend):
+    table = pd.DataFrame(
+        {"ds": HOURS[:4], "b": [True, False, True, True], "i": np.arange(4, dtype=np.int8)}
+    )
+    table["n"] = pd.array([1, None, 3, 4], dtype="Int64")
+    table["d"] = [Decimal("1.5"), Decimal("2"), None, Decimal("4")]
+    panel = to_panel(CONVERT[backend](table))
+    np.testing.assert_array_equal(
+        panel.values, [[1, 0, 1, 1.5], [0, 1, 0, 2], [1, 2, 3, 0], [1, 3, 4, 4]]
+    )
+    assert panel.observed.sum() == 14
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_sentinels_gaps_and_ends_are_told(backend):
+    table = long_table().drop(index=[5, 6, 118, 119])
+    table.loc[10:12, "y"] = -9999
+    panel = to_panel(CONVERT[backend](table), missing_values=[-9999])
+    assert panel.quirks == (
+        "2 missing time stamps in 1 series ('b' 2; first: 'b' at 2024-03-30 05:00); "
+        "treated as not observed.",
+        "1 series end before the last time stamp, 'a' by 2 steps; forecasts begin after the last "
+        "stamp of the table.",
+        "3 values of -9999 in 1 series ('b' 3; first: 'b' at 2024-03-30 10:00); "
+        "treated as not observed.",
+    )  # fmt: skip
+    assert (~panel.observed).sum() == 7
+    undeclared = to_panel(CONVERT[backend](table))
+    assert "pass missing_values=[-9999]" in undeclared.quirks[-1]
+    assert undeclared.observed.sum() == panel.observed.sum() + 3
+
+
+def test_sentinel_in_single_precision():
+    table = pd.DataFrame({"ds": HOURS[:3], "v": np.array([1, -999.9, 2], np.float32)})
+    assert to_panel(table, missing_values=[-999.9]).observed[:, 0].tolist() == [True, False, True]
+
+
+def test_infinity():
+    table = long_table()
+    table.loc[7, "y"] = np.inf
+    with pytest.raises(FighterError, match=r"1 values are infinite .*'b' at 2024-03-30 07:00"):
+        to_panel(table)
+    assert not to_panel(table, missing_values=[np.inf]).observed[7, 0]
+
+
+def test_constant_series_are_fine():
+    assert to_panel(pd.DataFrame({"ds": HOURS, "v": 7.0})).quirks == ()
+
+
+def test_unused_columns_are_told():
+    table = long_table().assign(temperature=1.0)
+    assert to_panel(table).quirks == (
+        "Not used: 'temperature'. Name covariates with past= or future=.",
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_time_zones(backend):
+    zone = "Europe/Berlin"
+    hours = pd.date_range("2024-03-30", periods=60, freq="h", tz=zone)  # over a change of clocks
+    panel = to_panel(CONVERT[backend](pd.DataFrame({"ds": hours, "v": 1.0})))
+    assert str(panel.freq) == "h"
+    assert panel.length == 60
+    assert panel.quirks == (
+        f"Time stamps of zone {zone}: converted to UTC, forecasts come back in the zone.",
+    )
+    days = pd.date_range("2024-03-28", periods=6, freq="D", tz=zone)
+    panel = to_panel(CONVERT[backend](pd.DataFrame({"ds": days, "v": 1.0})))
+    assert str(panel.freq) == "D"
+    assert panel.length == 6
+    assert panel.axis.wall
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.iloc[:0], "empty: 0 rows"),
+        (lambda t: t.rename(columns={"y": "Y"}),
+         r"no target column 'y'.*'unique_id', 'ds', 'Y'.*mean 'Y'\?"),
+        (lambda t: t.rename(columns={"ds": "dss"}).astype({"dss": str}),
+         r"no time column 'ds'.*mean 'dss'\?"),
+        (lambda t: t.assign(y="high"), "must hold numbers but holds String such as 'high'"),
+        (lambda t: t.assign(y=t["y"].astype(str)), "must hold numbers"),
+        (lambda t: t.assign(unique_id=[None, *t["unique_id"][1:]]),
+         "1 empty cells, the first in row 0"),
+        (lambda t: t.assign(ds=t["ds"].where(t.index != 3)),
+         "'ds' has 1 empty cells, the first in row 3"),
+        (lambda t: t.assign(y=t["y"].where(t["unique_id"] != "a")),
+         "1 of 2 series have no observed value: 'a'"),
+        (lambda t: t.assign(ds=t["ds"].where(t.index != 3, t["ds"] + pd.Timedelta("7min"))),
+         "1 of 120 time stamps do not fall on the grid of freq='h'.*2024-03-30 03:07"),
+        (lambda t: t["y"], r"got Series; make it a table with .to_frame\(\)"),
+        (lambda t: {"y": [1]}, "got dict"),
+        (lambda t: pd.concat([t, t[["y"]]], axis=1), "'y' appears more than once"),
+        (lambda t: t[["ds"]], "no series"),
+        (lambda t: t.drop(columns="unique_id").rename(columns={"y": "v"}).assign(city="Bonn"),
+         "'city' must hold numbers.*drop it; name the columns of a long table"),
+    ],
+)  # fmt: skip
+def test_refusals(change, message):
+    with pytest.raises(FighterError, match=message):
+        to_panel(change(long_table()))
+
+
+def test_refused_arguments():
+    table = long_table().assign(t=1.0)
+    for arguments, message in [
+        ({"freq": 1}, "holds time stamps"),
+        ({"id_col": "uniqe_id"}, "Did you mean 'unique_id'"),
+        ({"target_col": "z"}, "no target column 'z'"),
+        ({"past": ["q"]}, "no past covariate column 'q'"),
+        ({"past": ["t"], "future": ["t"]}, "both a past and a future"),
+    ]:
+        with pytest.raises(FighterError, match=message):
+            to_panel(table, **arguments)
+    with pytest.raises(FighterError, match="pass an integer step"):
+        to_panel(pd.DataFrame({"ds": [1, 2, 3], "y": 1.0}), freq="h")
+    with pytest.raises(FighterError, match="Several columns could be the time: 'p', 'q'"):
+        to_panel(pd.DataFrame({"p": HOURS, "q": HOURS, "v": 1.0}))
+    far = pd.DataFrame({"ds": HOURS.insert(0, pd.Timestamp(0).as_unit("us")), "y": 1.0})
+    with pytest.raises(FighterError, match="only 61 values fill it"):
+        to_panel(far, freq="s")
+
+
+# -- covariates ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_covariates_of_long_tables(backend):
+    table = long_table().assign(p=np.arange(120.0), f=np.arange(120.0) * 2)
+    table.loc[[4, 60], "p"] = np.nan
+    panel = to_panel(CONVERT[backend](table), past=["p"], future=["f"])
+    assert panel.past.shape == panel.future.shape == (60, 2, 1)
+    assert panel.past[4, 0, 0] == 3.0  # the last value carried on
+    assert panel.past[0, 1, 0] == 61.0  # nothing before it: the first value after it
+    np.testing.assert_array_equal(panel.future[:, 1, 0], np.arange(60, 120) * 2)
+    assert panel.quirks == (
+        "2 empty values of the past covariate 'p' in 2 series ('b' 1, 'a' 1; first: 'a' at "
+        "2024-03-30); the last value was carried on.",
+    )
+
+
+def test_covariates_of_wide_tables_are_shared_without_copies():
+    table = pd.DataFrame({"date": HOURS, "a": 1.0, "b": 2.0, "t": np.arange(60.0)})
+    panel = to_panel(table, future=["t"])
+    assert panel.ids == ("a", "b")
+    assert panel.future.shape == (60, 2, 1)
+    assert panel.future.strides[1] == 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_future_values(backend):
+    table = long_table().assign(f=1.0)
+    panel = to_panel(CONVERT[backend](table), future=["f"])
+    later = pd.date_range(HOURS[-1], periods=6, freq="h")  # one row too early, two too late
+    ahead = pd.concat(
+        [pd.DataFrame({"unique_id": i, "ds": later, "f": np.arange(6.0) + k})
+         for i, k in (("a", 10), ("b", 20), ("c", 0))]
+    ).sample(frac=1, random_state=0)  # fmt: skip
+    values = future_values(panel, CONVERT[backend](ahead), 3)
+    np.testing.assert_array_equal(values[..., 0], [[21, 11], [22, 12], [23, 13]])
+    shared = pd.DataFrame({"ds": later, "f": np.arange(6.0)})
+    np.testing.assert_array_equal(
+        future_values(panel, CONVERT[backend](shared), 2)[..., 0], [[1, 1], [2, 2]]
+    )
+    with pytest.raises(
+        FighterError, match=r"2 of 12 values .* 6 steps .*'f' of series 'b' at 2024-04-01 17:00"
+    ):
+        future_values(panel, CONVERT[backend](ahead), 6)
+    with pytest.raises(FighterError, match="no future covariate column 'f'"):
+        future_values(panel, CONVERT[backend](ahead.rename(columns={"f": "g"})), 3)
+    assert future_values(to_panel(long_table()), None, 3).shape == (3, 2, 0)
+
+
+def test_rows_beyond_the_targets_are_known_future():
+    table = long_table().assign(f=np.arange(120.0))
+    table.loc[table["ds"] >= HOURS[50], "y"] = np.nan
+    panel = to_panel(table, future=["f"])
+    assert (panel.length, len(panel.future)) == (50, 60)
+    assert panel.quirks == ()
+    np.testing.assert_array_equal(future_values(panel, None, 10)[:, 0, 0], np.arange(50, 60))
+    with pytest.raises(FighterError, match="at 2024-04-01 12:00"):
+        future_values(panel, None, 11)
+    assert to_panel(table).length == 60
+
+
+def test_static_columns():
+    static = pd.DataFrame(
+        {"unique_id": ["a", "b"], "zone": ["north", "south"], "size": [1, 2], "old": [True, False]}
+    )
+    panel = to_panel(long_table(), static=static)
+    assert panel.static_names == ("zone=north", "zone=south", "size", "old")
+    np.testing.assert_array_equal(panel.static, [[0, 1, 2, 0], [1, 0, 1, 1]])
+    later = static[static["unique_id"] == "a"]
+    again = to_panel(long_table(["a"]), static=later, scheme=panel.scheme)
+    np.testing.assert_array_equal(again.static, [[1, 0, 1, 1]])
+    for change, message in [
+        (later, "no row for 1 of 2 series: 'b'"),
+        (pd.concat([static, later]), "more than one row for series 'a'"),
+        (static.replace("south", "west"), "'west', which is not among the categories"),
+        (static.assign(size=[None, 1.0]), "'size' has 1 empty"),
+        (static.drop(columns="size"), "no static column 'size'"),
+    ]:
+        with pytest.raises(FighterError, match=message):
+            to_panel(long_table(), static=change, scheme=panel.scheme)
+
+
+def test_scheme_is_followed():
+    panel = to_panel(long_table().assign(f=1.0), future=["f"], freq="30min")
+    again = to_panel(long_table().assign(f=2.0), scheme=panel.scheme)
+    assert str(again.freq) == "30min"
+    assert again.future_names == ("f",)
+
+
+# -- what goes out -------------------------------------------------------------------------------
+
+AXES = {
+    "ms": HOURS.as_unit("ms"),
+    "ns": HOURS.as_unit("ns"),
+    "zone": HOURS.tz_localize("Europe/Berlin", nonexistent="NaT").dropna(),
+    "local days": pd.date_range("2024-03-01", periods=30, freq="D", tz="Europe/Berlin"),
+    "date": [dt.date(2024, 2, 26) + dt.timedelta(days=i) for i in range(5)],
+    "integer": np.arange(10, 20, dtype=np.int32),
+}
+IDS = {
+    "text": ["b", "a"],
+    "integer": np.array([3, 1], np.int16),
+    "category": pd.Categorical(["b", "a"], categories=["a", "b"]),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("ids", IDS)
+def test_types_come_back(backend, axis, ids):
+    """A table and the forecasts that follow it can be put under each other."""
+    times = pd.Series(AXES[axis], name="ds")
+    n = len(times)
+    names = pd.Series(IDS[ids]).repeat(n).reset_index(drop=True)
+    table = CONVERT[backend](
+        pd.DataFrame(
+            {
+                "unique_id": names,
+                "ds": pd.concat([times, times], ignore_index=True),
+                "y": np.arange(2.0 * n),
+            }
+        )
+    )
+    panel = to_panel(table)
+    ahead = panel.freq.future(panel.times[-1], 3)
+    out = forecast_table(
+        table, panel.ids, ahead, {"y": np.arange(6.0).reshape(3, 2)}, axis=panel.axis
+    )
+    assert type(out) is type(table)
+    if backend == "pandas":
+        assert dict(out.dtypes) == dict(table.dtypes)
+        joined = pd.concat([table, out])
+    elif backend == "polars":
+        if ids == "category":
+            assert out.schema["unique_id"] == table.schema["unique_id"]
+        joined = pl.concat([table, out])
+    else:
+        joined = pa.concat_tables([table, out.cast(table.schema)])
+        assert out.schema.types[1:] == table.schema.types[1:]
+    again = to_panel(joined)
+    assert again.length == n + 3
+    assert again.ids == panel.ids
+    np.testing.assert_array_equal(again.values[-3:], [[0, 1], [2, 3], [4, 5]])
+    np.testing.assert_array_equal(again.times[-3:], ahead)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backtest_rows(backend):
+    table = CONVERT[backend](long_table())
+    panel = to_panel(table)
+    cutoffs = np.repeat(panel.times[[9, 19]], 2)
+    times = cutoffs + np.tile([1, 2], 2) * panel.freq.count
+    truth = np.array([[1, 2], [np.nan, 4], [5, 6], [7, 8]])
+    out = forecast_table(
+        table, panel.ids, times, {"cutoff": cutoffs, "y": truth, "Fighter": truth + 1},
+        axis=panel.axis, time_columns=["cutoff"],
+    )  # fmt: skip
+    out = out if backend == "pandas" else out.to_pandas()
+    assert list(out.columns) == ["unique_id", "ds", "cutoff", "y", "Fighter"]
+    assert out["unique_id"].tolist() == ["b"] * 4 + ["a"] * 4
+    assert (out["cutoff"] == list(HOURS[[9, 9, 19, 19]]) * 2).all()
+    assert (out["ds"] == list(HOURS[[10, 11, 20, 21]]) * 2).all()
+    assert out["y"].isna().tolist() == [False, True] + [False] * 6
+    with pytest.raises(FighterError, match=r"'Fighter' has shape \(3, 2\), needs \(4, 2\)"):
+        forecast_table(table, panel.ids, times, {"Fighter": truth[:3]}, axis=panel.axis)
+
+
+def test_no_table_to_be_like_and_lazy_tables():
+    panel = to_panel(pl.from_pandas(long_table()).lazy())
+    ahead = panel.freq.future(panel.times[-1], 1)
+    for like, kind in (("polars", pl.DataFrame), ("pandas", pd.DataFrame), ("pyarrow", pa.Table),
+                       (pl.LazyFrame({"unique_id": ["a"]}), pl.DataFrame)):  # fmt: skip
+        assert (
+            type(forecast_table(like, panel.ids, ahead, {"F": np.ones((1, 2))}, axis=panel.axis))
+            is kind
+        )
+
+
+def test_panel_slice_and_select():
+    panel = to_panel(long_table().assign(f=np.arange(120.0), p=1.0), future=["f"], past=["p"])
+    part = panel.slice(10, 20).select(["a"])
+    assert (part.length, part.n_series, part.ids) == (10, 1, ("a",))
+    np.testing.assert_array_equal(part.values[:, 0], panel.values[10:20, 1])
+    np.testing.assert_array_equal(part.future[:, 0, 0], np.arange(70, 120))
+    assert panel.slice(-5, None).length == 5
+    with pytest.raises(FighterError, match="1 of 1 series are not in the panel, the first is 'z'"):
+        panel.select(["z"])
+
+
+# -- real data and speed -------------------------------------------------------------------------
+
+
+def test_weather(data_dir):
+    table = pd.read_parquet(data_dir / "weather.parquet")
+    panel = to_panel(table, missing_values=[-9999])
+    assert panel.values.shape == (52704, 21)
+    assert panel.freq == Frequency.parse("10min")
+    assert panel.quirks == (
+        "1 duplicated time stamp (first: 2020-05-12 06:00); the first row of each was kept.",
+        "9 missing time stamps (first: 2020-05-29 09:40); treated as not observed.",
+        "81 values of -9999 in 3 series ('OT' 50, 'max. PAR (umol/m2/s)' 30, 'wv (m/s)' 1; "
+        "first: 'OT' at 2020-02-20 07:30); treated as not observed.",
+    )
+    assert (~panel.observed).sum() == 9 * 21 + 81
+    assert any("81 values of -9999" in quirk for quirk in to_panel(table).quirks)
+
+
+@pytest.mark.parametrize(("name", "freq", "shape"), [
+    ("ETTh1", "h", (17420, 7)), ("eia_demand_hourly", "h", (43848, 118)),
+    ("electricity_last840_321cols", "h", (840, 321)),
+])  # fmt: skip
+def test_other_real_tables(data_dir, name, freq, shape):
+    panel = to_panel(pl.read_parquet(data_dir / f"{name}.parquet"))
+    assert (str(panel.freq), panel.values.shape) == (freq, shape)
+    assert panel.observed.all()
+    assert not any("look like a mark" in quirk for quirk in panel.quirks)
