@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # Shapes in the inner signatures are checked on every call; user-facing functions check by hand,
@@ -9,6 +10,10 @@ from jaxtyping import install_import_hook
 install_import_hook(["fighter.hops.attention", "fighter.hops.walk"], "beartype.beartype")
 
 torch.set_num_threads(1)  # the tests run one process per core
+
+# A busy machine is slow, not wrong.
+settings.register_profile("fighter", deadline=None)
+settings.load_profile("fighter")
 
 
 @pytest.fixture(autouse=True)
