@@ -7,7 +7,14 @@ import narwhals as nw
 import numpy as np
 
 from fighter.data.axis import TimeAxis
+from fighter.data.columns import listing
 from fighter.errors import FighterError
+
+_LIBRARIES = {
+    "pandas": nw.Implementation.PANDAS,
+    "polars": nw.Implementation.POLARS,
+    "pyarrow": nw.Implementation.PYARROW,
+}
 
 
 def forecast_table(
@@ -61,7 +68,9 @@ def forecast_table(
 def _manner(like: Any, id_col: str) -> tuple[Any, Any]:
     """Tell the library of ``like`` and the type of its id column, where it has one."""
     if isinstance(like, str):
-        return like, None
+        if like not in _LIBRARIES:
+            raise FighterError(f"like={like!r} must be a table or one of {listing(_LIBRARIES)}.")
+        return _LIBRARIES[like], None
     frame = nw.from_native(like)
     schema = frame.collect_schema()
     id_type = schema.get(id_col)

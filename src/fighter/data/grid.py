@@ -1,11 +1,12 @@
 """The regular grid under a table: the slot of each row, and columns put into their slots."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fighter.data.frequency import Frequency
-from fighter.data.layout import Layout
+from fighter.data.layout import Layout, read_numbers
 from fighter.data.quirks import Finder
 from fighter.errors import FighterError
 
@@ -58,13 +59,19 @@ def first_rows(slots: np.ndarray) -> np.ndarray:
 
 
 def place_covariates(
-    grid: Grid, layout: Layout, names: tuple[str, ...], role: str, length: int, finder: Finder
+    grid: Grid,
+    layout: Layout,
+    names: tuple[str, ...],
+    role: str,
+    length: int,
+    finder: Finder,
+    marks: Sequence[float],
 ) -> tuple[np.ndarray, list[str]]:
     """Put columns on the grid, ``float64 [T', N, K]``; before ``length`` holes are filled."""
     series = len(layout.ids)
     if not names:
         return np.zeros((length, series, 0)), []
-    cells = layout.covariates(names, f"{role} covariate")
+    cells = read_numbers(layout.frame, names, f"{role} covariate", marks)
     placed = grid.place(cells)  # [T', N or 1, K]: in a wide table shared by all series
     quirks = []
     for k, name in enumerate(names):
