@@ -267,6 +267,7 @@ def test_refused_arguments():
         ({"freq": 1}, "holds time stamps"),
         ({"id_col": "uniqe_id"}, "Did you mean 'unique_id'"),
         ({"target_col": "z"}, "no target column 'z'"),
+        ({"future": "y"}, "'y' is the id, time or target"),
         ({"past": ["q"]}, "no past covariate column 'q'"),
         ({"past": ["t"], "future": ["t"]}, "both a past and a future"),
     ]:
@@ -469,6 +470,19 @@ def test_types_come_back(backend, axis, ids):
     assert again.ids == panel.ids
     np.testing.assert_array_equal(again.values[-3:], [[0, 1], [2, 3], [4, 5]])
     np.testing.assert_array_equal(again.times[-3:], ahead)
+
+
+def test_types_that_are_hard_to_keep():
+    small = pl.DataFrame({"ds": pl.Series([253, 254, 255], dtype=pl.UInt8), "y": [1, 2, 3]})
+    panel = to_panel(small)
+    out = forecast_table(
+        small, panel.ids, panel.freq.future(255, 1), {"F": np.ones((1, 1))}, axis=panel.axis
+    )
+    assert out["ds"].to_list() == [256]
+    offset = pd.DataFrame({"ds": HOURS.tz_localize("+01:00"), "y": 1.0})
+    panel = to_panel(offset)
+    out = forecast_table(offset, panel.ids, panel.times, {"F": np.ones((60, 1))}, axis=panel.axis)
+    assert out["ds"].tolist() == offset["ds"].tolist()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -101,7 +101,9 @@ class TimeAxis:
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""
         if self.kind == "integer":
-            return nw.Series.from_numpy(name, times.astype(self.unit), backend=backend)
+            fits = (times.astype(self.unit) == times).all()  # 8 bits may not hold what follows
+            numbers = times.astype(self.unit if fits else np.int64)
+            return nw.Series.from_numpy(name, numbers, backend=backend)
         stamps = times.astype("M8[ns]")
         if self.kind == "date":
             if self.boxed or backend is nw.Implementation.PANDAS:

@@ -74,6 +74,8 @@ def read_layout(
         raise missing_column(target_col, "target", columns)
     clock = find_time_column(frame, time_col)
     axis, times = TimeAxis.read(frame[clock], wall)
+    if taken := [name for name in covariates if name in (id_col, target_col, clock)]:
+        raise FighterError(f"{taken[0]!r} is the id, time or target; it cannot be a covariate too.")
     named = {id_col, target_col, clock, *covariates}
     rest = tuple(name for name in columns if name not in named)
     if id_col in columns:
