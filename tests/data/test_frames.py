@@ -1,4 +1,6 @@
 import datetime as dt
+import json
+from dataclasses import asdict
 from decimal import Decimal
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fighter.data import Frequency, forecast_table, future_values, to_panel
+from fighter.data import Frequency, Scheme, forecast_table, future_values, to_panel
 from fighter.errors import FighterError
 
 CONVERT = {
@@ -265,6 +267,7 @@ def test_refused_arguments():
         ({"freq": 1}, "holds time stamps"),
         ({"id_col": "uniqe_id"}, "Did you mean 'unique_id'"),
         ({"target_col": "z"}, "no target column 'z'"),
+        ({"future": "y"}, "'y' is the id, time or target"),
         ({"past": ["q"]}, "no past covariate column 'q'"),
         ({"past": ["t"], "future": ["t"]}, "both a past and a future"),
     ]:
@@ -362,6 +365,49 @@ def test_static_columns():
             to_panel(long_table(), static=change, scheme=panel.scheme)
 
 
+def test_marks_and_names_may_come_alone():
+    table = long_table().assign(p=-9999.0)
+    table.loc[[0, 60], ["y", "p"]] = [-9999.0, 1.0]
+    panel = to_panel(table, past="p", missing_values=-9999)
+    assert panel.past.min() == 1.0
+    assert (~panel.observed).sum() == 2
+    with pytest.raises(FighterError, match="missing_values must be numbers, got 'NA'"):
+        to_panel(table, missing_values=["NA"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_aware_text_comes_back_aware(backend):
+    text = [f"2024-01-01T{hour:02d}:00:00+02:00" for hour in range(4)]
+    table = CONVERT[backend](pd.DataFrame({"ds": text, "y": 1.0}))
+    panel = to_panel(table)
+    out = forecast_table(table, panel.ids, panel.times[:1], {"F": np.ones((1, 1))}, axis=panel.axis)
+    out = out if backend == "pandas" else out.to_pandas()
+    assert out["ds"][0] == pd.Timestamp(text[0])
+
+
+def test_series_of_unequal_length():
+    table = pd.concat([long_table(["a"]), long_table(["b"], HOURS[20:50])])
+    panel = to_panel(table)
+    assert panel.quirks == (
+        "1 series begin after the first time stamp, 'b' by 20 steps.",
+        "1 series end before the last time stamp, 'b' by 10 steps; forecasts begin after the last "
+        "stamp of the table.",
+    )
+    assert panel.observed.sum() == 90
+
+
+def test_scheme_survives_json():
+    static = pd.DataFrame({"unique_id": ["b", "a"], "zone": ["n", "s"], "size": [1, 2]})
+    panel = to_panel(long_table().assign(f=1.0), future="f", static=static)
+    scheme = Scheme(**json.loads(json.dumps(asdict(panel.scheme))))
+    again = to_panel(
+        long_table().assign(f=1.0), static=static[["unique_id", "size", "zone"]], scheme=scheme
+    )
+    assert again.future_names == ("f",)
+    assert again.static_names == panel.static_names
+    np.testing.assert_array_equal(again.static, panel.static)
+
+
 def test_scheme_is_followed():
     panel = to_panel(long_table().assign(f=1.0), future=["f"], freq="30min")
     again = to_panel(long_table().assign(f=2.0), scheme=panel.scheme)
@@ -424,6 +470,19 @@ def test_types_come_back(backend, axis, ids):
     assert again.ids == panel.ids
     np.testing.assert_array_equal(again.values[-3:], [[0, 1], [2, 3], [4, 5]])
     np.testing.assert_array_equal(again.times[-3:], ahead)
+
+
+def test_types_that_are_hard_to_keep():
+    small = pl.DataFrame({"ds": pl.Series([253, 254, 255], dtype=pl.UInt8), "y": [1, 2, 3]})
+    panel = to_panel(small)
+    out = forecast_table(
+        small, panel.ids, panel.freq.future(255, 1), {"F": np.ones((1, 1))}, axis=panel.axis
+    )
+    assert out["ds"].to_list() == [256]
+    offset = pd.DataFrame({"ds": HOURS.tz_localize("+01:00"), "y": 1.0})
+    panel = to_panel(offset)
+    out = forecast_table(offset, panel.ids, panel.times, {"F": np.ones((60, 1))}, axis=panel.axis)
+    assert out["ds"].tolist() == offset["ds"].tolist()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

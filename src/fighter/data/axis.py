@@ -1,6 +1,7 @@
 """Time columns of tables, to and from the ``int64`` axis of a panel."""
 
 from dataclasses import asdict, dataclass
+from datetime import UTC
 from typing import Any, Literal
 
 import narwhals as nw
@@ -66,13 +67,12 @@ class TimeAxis:
             return axis, nanoseconds(utc.to_numpy(), name)
         if dtype.is_float():
             numbers = column.to_numpy()
-            whole = numbers.astype(np.int64)
-            if (whole != numbers).any():
+            if (odd := ~(np.floor(numbers) == numbers)).any():
                 raise FighterError(
-                    f"Time column {name!r} holds fractions such as {numbers[whole != numbers][0]}; "
+                    f"Time column {name!r} holds numbers such as {numbers[odd][0]}; "
                     "a time axis needs time stamps, dates or integers."
                 )
-            return cls(name, "integer", "int64"), whole
+            return cls(name, "integer", "int64"), numbers.astype(np.int64)
         return cls._read_objects(name, column.to_list())
 
     @classmethod
@@ -83,16 +83,16 @@ class TimeAxis:
         distinct = list(index)
         kinds = {type(cell).__name__ for cell in distinct}
         if kinds == {"str"}:
-            return cls(name), parse_dates(distinct, name)[codes]
+            stamps, aware = parse_dates(distinct, name)
+            return cls(name, zone="UTC" if aware else None), stamps[codes]
         if kinds <= {"date"}:
-            return cls(name, "date", boxed=True), nanoseconds(np.array(distinct, "M8[D]"), name)[
-                codes
-            ]
-        if kinds <= {"datetime", "Timestamp", "date", "datetime64"}:
-            try:
-                return cls(name), nanoseconds(np.array(distinct, "M8[us]"), name)[codes]
-            except (ValueError, TypeError, UserWarning):
-                pass  # aware stamps of different zones, say
+            days = np.array(distinct, "M8[D]")
+            return cls(name, "date", boxed=True), nanoseconds(days, name)[codes]
+        if kinds <= {"datetime", "Timestamp"}:
+            aware = any(cell.tzinfo for cell in distinct)
+            naive = [c.astimezone(UTC).replace(tzinfo=None) if c.tzinfo else c for c in distinct]
+            stamps = nanoseconds(np.array(naive, "M8[us]"), name)
+            return cls(name, zone="UTC" if aware else None), stamps[codes]
         raise FighterError(
             f"Time column {name!r} holds {', '.join(sorted(kinds))} such as {str(distinct[0])!r}; "
             "it needs time stamps, dates, integers or ISO strings such as '2024-01-31 12:00'."
@@ -101,7 +101,9 @@ class TimeAxis:
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""
         if self.kind == "integer":
-            return nw.Series.from_numpy(name, times.astype(self.unit), backend=backend)
+            fits = (times.astype(self.unit) == times).all()  # 8 bits may not hold what follows
+            numbers = times.astype(self.unit if fits else np.int64)
+            return nw.Series.from_numpy(name, numbers, backend=backend)
         stamps = times.astype("M8[ns]")
         if self.kind == "date":
             if self.boxed or backend is nw.Implementation.PANDAS:

@@ -32,17 +32,17 @@ def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
     return stamps.astype("M8[ns]").astype(np.int64)
 
 
-def parse_dates(texts: list[str], name: str) -> np.ndarray:
+def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
     """Read strings as nanoseconds: ISO 8601, or day and month first where that is certain.
 
-    Stamps with an offset are taken to UTC.
+    Stamps with an offset are taken to UTC; also tells whether there were any.
     """
     texts = [text.strip() for text in texts]
-    shift = np.zeros(len(texts), np.int64)
+    shift, aware = np.zeros(len(texts), np.int64), False
     for i, text in enumerate(texts):
         # A bare date ends like an offset ("2024-01-31" does not, "2024-01-31-0500" does).
         if (match := _ZONE.fullmatch(text)) and len(match[1]) > 10:
-            texts[i] = match[1]
+            texts[i], aware = match[1], True
             if match[2] not in ("Z", "UTC"):
                 offset = int(match[2][1:3]) * HOUR + int(match[2][-2:]) * HOUR // 60
                 shift[i] = -offset if match[2][0] == "-" else offset
@@ -62,7 +62,7 @@ def parse_dates(texts: list[str], name: str) -> np.ndarray:
                 f"Time column {name!r} holds a date that does not exist: {error}. "
                 "Write stamps as '2024-01-31 12:00'."
             ) from None
-    return nanoseconds(stamps, name) - shift
+    return nanoseconds(stamps, name) - shift, aware
 
 
 def _as_iso(texts: list[str], name: str) -> list[str]:

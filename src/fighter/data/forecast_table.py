@@ -8,6 +8,13 @@ import numpy as np
 
 from ..errors import FighterError
 from .axis import TimeAxis
+from .columns import listing
+
+_LIBRARIES = {
+    "pandas": nw.Implementation.PANDAS,
+    "polars": nw.Implementation.POLARS,
+    "pyarrow": nw.Implementation.PYARROW,
+}
 
 
 def forecast_table(
@@ -66,7 +73,9 @@ def drop_column(table: Any, name: str) -> Any:
 def _manner(like: Any, id_col: str) -> tuple[Any, Any]:
     """Tell the library of ``like`` and the type of its id column, where it has one."""
     if isinstance(like, str):
-        return like, None
+        if like not in _LIBRARIES:
+            raise FighterError(f"like={like!r} must be a table or one of {listing(_LIBRARIES)}.")
+        return _LIBRARIES[like], None
     frame = nw.from_native(like)
     schema = frame.collect_schema()
     id_type = schema.get(id_col)

@@ -1,6 +1,7 @@
 """From the table people have to the panel the models read."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ from .axis import TimeAxis
 from .columns import factorise, listing, open_table
 from .frequency import Frequency
 from .grid import Grid, first_rows, place_covariates
-from .layout import Layout, find_time_column, lift_index, read_layout, read_numbers
+from .layout import (
+    Layout,
+    find_time_column,
+    is_marked,
+    lift_index,
+    read_layout,
+    read_numbers,
+)
 from .panel import Panel, Scheme
 from .quirks import Finder, describe_rows, describe_unused, suspect_sentinels
 from .static import encode_static
@@ -23,10 +31,10 @@ def to_panel(
     time_col: str = "ds",
     target_col: str = "y",
     freq: str | int | Frequency | None = None,
-    past: Sequence[str] = (),
-    future: Sequence[str] = (),
+    past: str | Sequence[str] = (),
+    future: str | Sequence[str] = (),
     static: Any = None,
-    missing_values: Sequence[float] = (),
+    missing_values: float | Sequence[float] = (),
     scheme: Scheme | None = None,
 ) -> Panel:
     """Read a pandas, polars or pyarrow table, long or wide, onto a regular time grid.
@@ -38,8 +46,9 @@ def to_panel(
     ``past`` and ``future`` name covariate columns (``future``: known in advance), ``static`` is a
     table with one row for each id, ``scheme`` is the ``panel.scheme`` of a table to follow.
     """
-    past = tuple(past) or (scheme.past_names if scheme else ())
-    future = tuple(future) or (scheme.future_names if scheme else ())
+    past = _names(past) or tuple(scheme.past_names if scheme else ())
+    future = _names(future) or tuple(scheme.future_names if scheme else ())
+    marks = _marks(missing_values)
     if both := set(past) & set(future):
         raise FighterError(f"{listing(sorted(both))} cannot be both a past and a future covariate.")
     wall = scheme.axis["wall"] if scheme else None
@@ -52,8 +61,8 @@ def to_panel(
     values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
     empty: np.ndarray = np.isnan(values) & grid.present
     marked = []
-    for sentinel in missing_values:
-        mask = (values == sentinel) | (values == float(np.float32(sentinel)))
+    for sentinel in marks:
+        mask = is_marked(values, [sentinel])
         if count := int(mask.sum()):
             marked.append(
                 f"{count} values of {sentinel:g} {finder.cells(mask)}; treated as not observed."
@@ -83,8 +92,8 @@ def to_panel(
             f"{count} empty values (NaN) {finder.cells(empty[:length])}; treated as not observed."
         )
     quirks += marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
-    known, known_quirks = place_covariates(grid, layout, future, "future", length, finder)
-    seen, seen_quirks = place_covariates(grid, layout, past, "past", length, finder)
+    known, known_quirks = place_covariates(grid, layout, future, "future", length, finder, marks)
+    seen, seen_quirks = place_covariates(grid, layout, past, "past", length, finder, marks)
     encoded = names = categories = None
     if static is not None:
         encoded, names, categories = encode_static(
@@ -105,6 +114,7 @@ def future_values(
     id_col: str = "unique_id",
     time_col: str | None = None,
     needed: np.ndarray | None = None,
+    missing_values: float | Sequence[float] = (),
 ) -> np.ndarray:
     """Read the future covariates of the ``horizon`` steps after the panel. ``float64 [H, N, F]``
 
@@ -129,7 +139,7 @@ def future_values(
                 f"The future table has a time axis of type {axis.kind}, the history one of "
                 f"{panel.axis.kind}. Use the same type in both."
             )
-        cells = read_numbers(frame, names, "future covariate")
+        cells = read_numbers(frame, names, "future covariate", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
         if id_col in frame.columns:
@@ -175,6 +185,18 @@ def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
             f"{kind}."
         )
     return step
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
+    marks: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(missing_values, object)))
+    for mark in marks:
+        if not isinstance(mark, Real):
+            raise FighterError(f"missing_values must be numbers, got {mark!r}.")
+    return tuple(float(mark) for mark in marks)
 
 
 def _zone_quirks(axis: TimeAxis) -> list[str]:

@@ -103,7 +103,7 @@ class Frequency:
             days = np.busday_offset(origin, steps * self.count, roll="forward")
             return days.astype(np.int64) * DAY + clock
         origin = np.datetime64(int(day), "D")
-        months = origin.astype("M8[M]") + steps * self.count
+        months = origin.astype("M8[M]") + (steps * self.count).astype("m8[M]")
         lengths = _month_lengths(months)
         # A month-end frequency over stamps that are no month ends keeps the day the data have.
         month_day = 31 if self.end and _is_month_end(origin) else _month_day(origin)
@@ -227,7 +227,7 @@ class Frequency:
         stamps = times.astype("M8[ns]")
         years = stamps.astype("M8[Y]")
         year_start = years.astype("M8[ns]").astype(np.int64)
-        year_end = (years + 1).astype("M8[ns]").astype(np.int64)
+        year_end = (years + np.timedelta64(1, "Y")).astype("M8[ns]").astype(np.int64)
         phase = {
             "time_of_day": times % DAY / DAY,
             "day_of_week": (times // DAY + 3) % 7 / 7,  # 1970-01-01 was a Thursday
@@ -276,8 +276,10 @@ def _month_day(days: np.ndarray | np.datetime64) -> np.ndarray:
 
 
 def _month_lengths(months: np.ndarray) -> np.ndarray:
-    return ((months + 1).astype("M8[D]") - months.astype("M8[D]")).astype(np.int64)
+    return ((months + np.timedelta64(1, "M")).astype("M8[D]") - months.astype("M8[D]")).astype(
+        np.int64
+    )
 
 
 def _is_month_end(days: np.ndarray | np.datetime64) -> np.ndarray:
-    return (days + 1).astype("M8[M]") != days.astype("M8[M]")
+    return (days + np.timedelta64(1, "D")).astype("M8[M]") != days.astype("M8[M]")

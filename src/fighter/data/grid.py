@@ -1,12 +1,13 @@
 """The regular grid under a table: the slot of each row, and columns put into their slots."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import FighterError
 from .frequency import Frequency
-from .layout import Layout
+from .layout import Layout, read_numbers
 from .quirks import Finder
 
 _LARGEST_GRID = 50_000_000  # cells; beyond it a grid must be well filled
@@ -58,13 +59,19 @@ def first_rows(slots: np.ndarray) -> np.ndarray:
 
 
 def place_covariates(
-    grid: Grid, layout: Layout, names: tuple[str, ...], role: str, length: int, finder: Finder
+    grid: Grid,
+    layout: Layout,
+    names: tuple[str, ...],
+    role: str,
+    length: int,
+    finder: Finder,
+    marks: Sequence[float],
 ) -> tuple[np.ndarray, list[str]]:
     """Put columns on the grid, ``float64 [T', N, K]``; before ``length`` holes are filled."""
     series = len(layout.ids)
     if not names:
         return np.zeros((length, series, 0)), []
-    cells = layout.covariates(names, f"{role} covariate")
+    cells = read_numbers(layout.frame, names, f"{role} covariate", marks)
     placed = grid.place(cells)  # [T', N or 1, K]: in a wide table shared by all series
     quirks = []
     for k, name in enumerate(names):

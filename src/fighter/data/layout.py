@@ -30,17 +30,22 @@ class Layout:
     targets: np.ndarray  # float64 [rows, 1] long, [rows, N] wide
     unused: tuple[str, ...] = ()
 
-    def covariates(self, names: Sequence[str], role: str) -> np.ndarray:
-        """Columns by name. ``float64 [rows, len(names)]``"""
-        return read_numbers(self.frame, names, role)
+
+def is_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
+    """Find the values that stand for missing data, also in single precision."""
+    marks = [*marks, *(float(np.float32(mark)) for mark in marks)]
+    return np.isin(values, marks) if marks else np.zeros(values.shape, bool)
 
 
-def read_numbers(frame: nw.DataFrame, names: Sequence[str], role: str) -> np.ndarray:
-    """Columns by name. ``float64 [rows, len(names)]``"""
+def read_numbers(
+    frame: nw.DataFrame, names: Sequence[str], role: str, marks: Sequence[float] = ()
+) -> np.ndarray:
+    """Read columns by name, NaN where they are empty or marked. ``float64 [rows, len(names)]``"""
     for name in names:
         if name not in frame.columns:
             raise missing_column(name, role, frame.columns)
     columns = [numbers(frame[name]) for name in names]
+    columns = [np.where(is_marked(column, marks), np.nan, column) for column in columns]
     for name, column in zip(names, columns, strict=True):
         if (wild := np.isinf(column)).any():
             raise FighterError(
@@ -69,6 +74,8 @@ def read_layout(
         raise missing_column(target_col, "target", columns)
     clock = find_time_column(frame, time_col)
     axis, times = TimeAxis.read(frame[clock], wall)
+    if taken := [name for name in covariates if name in (id_col, target_col, clock)]:
+        raise FighterError(f"{taken[0]!r} is the id, time or target; it cannot be a covariate too.")
     named = {id_col, target_col, clock, *covariates}
     rest = tuple(name for name in columns if name not in named)
     if id_col in columns:

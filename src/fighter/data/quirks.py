@@ -54,9 +54,13 @@ def describe_rows(
     if count := int(gaps.sum()):
         where = f"(first: {finder.when(gaps)})" if wide else finder.cells(gaps)
         found.append(f"{count} missing time stamp{_s(count)} {where}; treated as not observed.")
-    late = first[first > 0]
-    if late.size:
-        found.append(f"{late.size} series begin up to {late.max()} steps after the first.")
+    late = int(first.argmax())
+    if first[late] > 0:
+        count = int((first > 0).sum())
+        found.append(
+            f"{count} series begin after the first time stamp, {finder.ids[late]!r} by "
+            f"{first[late]} steps."
+        )
     early = np.flatnonzero(last < last.max())
     if early.size:
         most = int(early[last[early].argmin()])

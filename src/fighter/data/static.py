@@ -40,13 +40,14 @@ def encode_static(
             raise FighterError(
                 f"Static column {name!r} has {count} empty cells; fill or drop them."
             )
-        if not _is_category(column):
+        known_kinds = tuple((categories or {}).get(name, ()))
+        if not known_kinds and (categories or not _is_category(column)):
             encoded.append(numbers(column)[rows][:, None])
             names.append(name)
             found[name] = ()
             continue
         cells = [column.to_list()[row] for row in rows]
-        kinds = (categories or {}).get(name) or tuple(sorted(set(cells), key=str))
+        kinds = known_kinds or tuple(sorted(set(cells), key=str))
         strange = [cell for cell in cells if cell not in kinds]
         if strange:
             raise FighterError(
