@@ -50,7 +50,7 @@ def show(name: Positional[str], data_dir: Path | None = None) -> None:
         if file.url:
             print(f"           from {file.url}")
         if file.sha256:
-            origin = "computed here" if file.verified else "as published"
+            origin = "of a file that was checked" if file.verified else "as published"
             print(f"           sha256 {file.sha256} ({origin})")
     for quirk in entry.quirks:
         print(textwrap.fill(quirk, 96, initial_indent="  note     ", subsequent_indent=" " * 11))

@@ -40,18 +40,19 @@ def forecast(
 ) -> None:
     """Train on a table and forecast what follows it.
 
-    Examples:
-      fighter forecast load.csv --horizon 24 --level 80 95 --out forecast.csv --plot forecast.png
-      fighter forecast weather --data-dir data --horizon 96 --config weather.toml --save model
-    where weather.toml may hold
-      lookback = 336
-      level = [80, 95]
-      missing_values = [-9999]
+    Example: fighter forecast load.csv --horizon 24 --level 80 95 --out forecast.csv
+
+    With a known data set and a configuration:
+        fighter forecast weather --data-dir data --config weather.toml --plot forecast.png
+
+    Example of a configuration, with the names of the flags:
+        horizon = 96
+        level = [80, 95]
+        past = ["rain (mm)"]
 
     Args:
-        file: CSV or Parquet, long (unique_id, ds, y) or wide (a column a series), or the name of a
-            known data set.
-        settings: of the forecaster.
+        file: CSV or Parquet, long or wide, or the name of a known data set.
+        settings: What is left out is chosen from the data.
         out: write the forecast here, .csv or .parquet.
         plot: draw history and forecast here, .png, .svg or .pdf.
         save: keep the model in this folder, for fighter predict and evaluate.
@@ -85,14 +86,13 @@ def fit(
 
     A run that was cut off goes on where it was when the same command is given again.
 
-    Examples:
-      fighter fit load.parquet --horizon 24 --level 80 --out model
-      torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 --out model
+    Example: fighter fit load.parquet --horizon 24 --level 80 --out model
+
+    On several devices: torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 …
 
     Args:
-        file: CSV or Parquet, long (unique_id, ds, y) or wide (a column a series), or the name of a
-            known data set.
-        settings: of the forecaster.
+        file: CSV or Parquet, long or wide, or the name of a known data set.
+        settings: What is left out is chosen from the data.
         out: folder for the model, metrics.jsonl and, while it runs, a checkpoint of each epoch.
         overwrite: begin anew, in place of what the folder holds.
         tensorboard: also write TensorBoard's files to the folder.
@@ -136,9 +136,9 @@ def predict(
 ) -> None:
     """Forecast with a model that was kept.
 
-    Examples:
-      fighter predict model --out forecast.csv
-      fighter predict model load-until-today.csv --plot forecast.png
+    Example: fighter predict model --out forecast.csv
+
+    From later data: fighter predict model load-until-today.csv --plot forecast.png
 
     Args:
         model: folder that fighter fit or forecast --save has written.

@@ -23,7 +23,7 @@ def about_data(model: Forecaster) -> str:
     rows = int(context.freq.positions(context.times[-1:], first)[0]) + 1
     show = context.freq.show
     return (
-        f"read      {len(kept.ids):,} series, {rows:,} steps of {context.freq}, "
+        f"read      {len(kept.ids):,} series, {rows:,} steps (freq {context.freq}), "
         f"{show(first)} to {show(last)}"
     )
 
@@ -54,15 +54,10 @@ def about_score(model: Forecaster, naive: Forecaster, table: Any, static: Any = 
         return "score     none: the table is too short to keep rows for validation"
     mine, other = (m.evaluate(table, last=rows, static=static) for m in (model, naive))
     ours, theirs = (scores["scaled_mae"].mean() for scores in (mine, other))
-    text = (
+    return (
         f"score     MAE {ours:.4f} deviations on {mine['windows'].max():,} validation windows, "
-        f"seasonal naive {theirs:.4f} (ratio {ours / theirs if theirs else 1:.2f})"
+        f"seasonal naive {theirs:.4f}"
     )
-    levels = [name for name in mine.columns if name.startswith("coverage-")]
-    inside = ", ".join(
-        f"{mine[n].mean():.0f} % in the {n.split('-')[1]} % interval" for n in levels
-    )
-    return text + (f"\n          {inside}" if inside else "")
 
 
 def with_mean(scores: Any, id_col: str) -> Any:

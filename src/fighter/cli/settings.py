@@ -18,6 +18,7 @@ import tyro
 
 from ..errors import FighterError
 from ..forecaster import Forecaster
+from ..training import Recipe
 
 _PARAMETERS = {
     name: parameter
@@ -28,13 +29,19 @@ _METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
 
 
 def _help() -> dict[str, str]:
-    """The words of the Forecaster's docstring about each setting."""
-    text = inspect.getdoc(Forecaster) or ""
+    """What the docstrings say of each setting; those of training are described by the Recipe."""
+    recipe = _arguments(Recipe)
+    own = {name: words for name, words in _arguments(Forecaster).items() if "Recipe" not in words}
+    return {"max_epochs": recipe["epochs"], **recipe, **own}
+
+
+def _arguments(described: type) -> dict[str, str]:
+    """The arguments of a docstring, in the words of a command line."""
     found = {}
-    for entry in re.split(r"\n    (?=\S)", text.partition("Args:")[2]):
+    for entry in re.split(r"\n    (?=\S)", (inspect.getdoc(described) or "").partition("Args:")[2]):
         names, _, words = entry.strip().partition(": ")
-        words = re.sub(r":\w+:`([^`]*)`", r"\1", words).replace("``", "")
-        found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+        words = re.sub(r"\[([-\d., ]+)\]", lambda m: m[1].replace(",", ""), words)
+        found |= dict.fromkeys(names.split(", "), " ".join(words.replace("``", "").split()))
     return found
 
 

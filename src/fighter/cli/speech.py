@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..errors import FighterError
 from ..forecaster import DataWarning
@@ -22,7 +23,7 @@ def plain_words() -> Iterator[None]:
     told = set()
     show = warnings.showwarning
 
-    def show_note(message, category, *rest):  # noqa: ANN001, ANN002
+    def show_note(message: Any, category: Any, *rest: Any) -> None:
         if category is not DataWarning:
             show(message, category, *rest)
         elif is_first() and (note := in_flags(str(message))) not in told:
