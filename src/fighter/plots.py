@@ -85,7 +85,7 @@ def draw(series: Sequence[Track], *, label: str = "forecast", title: str = "") -
         from matplotlib.figure import Figure
 
     shown = series[:MOST_SERIES]
-    columns = 1 if len(shown) == 1 else min(4, math.ceil(math.sqrt(len(shown))))
+    columns = _columns(len(shown))
     rows = math.ceil(len(shown) / columns)
     size = (9.0, 3.6) if len(shown) == 1 else (4.1 * columns, 2.3 * rows + 0.5)
     figure = Figure(figsize=size, layout="constrained", facecolor="white")
@@ -110,13 +110,14 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
 
 
 def _draw_track(axes: "Axes", track: Track, label: str) -> None:
+    from matplotlib.colors import to_rgba_array
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     axes.plot(track.past_times, track.past, color=INK, lw=1.1, label="observed")
-    for level in sorted(track.bands, reverse=True):
-        axes.fill_between(
-            track.times, *track.bands[level], color=ACCENT, alpha=0.18, lw=0, label=f"{level:g} %"
-        )  # pyright: ignore[reportCallIssue]
+    for nth, level in enumerate(sorted(track.bands, reverse=True), start=1):
+        low, high = track.bands[level]
+        shade = to_rgba_array([ACCENT, "white"]).T @ (share := 0.18 * nth, 1 - share)
+        axes.fill_between(track.times, low, high, color=shade, lw=0, label=f"{level:g} %")
     if track.truth is not None:
         # From the last observation on, so that the line does not break at the cut.
         times = np.concatenate([track.past_times[-1:], track.times])
@@ -135,6 +136,11 @@ def _draw_track(axes: "Axes", track: Track, label: str) -> None:
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         axes.xaxis.get_offset_text().set(size=7.5, color=INK)
+
+
+def _columns(count: int) -> int:
+    """So many in a row that few places stay empty."""
+    return count if count <= 3 else 4 if -count % 4 <= -count % 3 and count > 4 else 3
 
 
 def _bands(
