@@ -18,8 +18,8 @@ $(READY): pyproject.toml constraints.txt
 
 setup: $(READY)  ## make the environment in .venv (the other targets do it by themselves)
 
-demo: $(READY)  ## the theory table: every claim of the paper, checked on fresh numbers
-	$(BIN)/fighter theory
+demo: $(READY)  ## train on a generated grid, compare with three baselines, draw forecasts
+	$(BIN)/fighter demo
 
 test: lint  ## lint, then every test
 	$(BIN)/python -m pytest -n auto
