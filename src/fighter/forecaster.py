@@ -23,7 +23,7 @@ from .nn.series import lag_correlation
 from .plan import Plan
 from .preparation import Preparation, borrow_static, extend, with_targets
 from .training import Recipe, World, forecast, train
-from .training.calibration import calibrate
+from .training.calibration import adjust, calibrate
 
 COLUMNS = {"naive": "SeasonalNaive"}
 
@@ -394,23 +394,21 @@ class Forecaster:
         scaler = self.preparation.scaler_of(panel)
         windows = self.preparation.windows(whole, self.plan, self._device(), scaler, last)
         ((_, y),) = forecast(self.network, windows, self.preparation.offset(whole))
-        return self._finish(y[0].cpu().numpy(), panel.ids, scaler)
+        return self._finish(y[0], panel.ids, scaler)
 
-    def _finish(self, y: np.ndarray, ids: tuple, scaler: Scaler) -> np.ndarray:
-        """Calibrated, sorted, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
-        y = y.astype(np.float64)
+    def _finish(self, y: torch.Tensor, ids: tuple, scaler: Scaler) -> np.ndarray:
+        """Calibrated, in order, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
         if self.plan.quantiles:
-            if self.offsets is not None:
-                y[..., 1:] += self._offsets_of(ids)
-            y[..., 1:] = np.sort(y[..., 1:], -1)
-        return np.moveaxis(scaler.inverse(np.moveaxis(y, -2, -1)), -1, -2)
+            y = adjust(y, self._offsets_of(ids))
+        return scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
 
-    def _offsets_of(self, ids: tuple) -> np.ndarray:
+    def _offsets_of(self, ids: tuple) -> torch.Tensor:
         """Corrections of the quantiles; series that were not trained on get the mean of all."""
-        offsets = self.offsets.numpy()  # type: ignore[union-attr]
+        if self.offsets is None:
+            return torch.zeros(len(ids), len(self.plan.quantiles))
         place = {name: i for i, name in enumerate(self.preparation.ids)}
-        mean = offsets.mean(1)
-        return np.stack([offsets[:, place[i]] if i in place else mean for i in ids], 1)
+        mean = self.offsets.mean(0)
+        return torch.stack([self.offsets[place[i]] if i in place else mean for i in ids])
 
     def _columns(self, y: np.ndarray) -> dict[str, np.ndarray]:
         """The named columns of forecasts ``[..., outputs]``."""
