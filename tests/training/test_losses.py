@@ -21,7 +21,9 @@ def test_against_numpy(point, masked):
     ]
     expected = np.mean(parts, 0)[seen].sum()
     loss = make_loss(point, (0.1, 0.9))
-    total, count = loss(torch.tensor(y), torch.tensor(target), torch.tensor(seen) if masked else None)
+    total, count = loss(
+        torch.tensor(y), torch.tensor(target), torch.tensor(seen) if masked else None
+    )
     assert count.item() == seen.sum()
     assert total.item() == pytest.approx(expected, rel=1e-5)
 

@@ -42,7 +42,8 @@ class Progress:
         if record["validation"] is not None:
             shown += f", validation {record['validation']:.4f} (best {record['best']:.4f})"
         if self._bar is not None:
-            self._bar.set_postfix_str(f"epoch {record['epoch']}/{self._epochs}, {shown}")
+            shown = f"epoch {record['epoch']}/{self._epochs}, {shown}"
+            self._bar.set_postfix_str(shown, refresh=False)  # or every epoch would draw
         elif self._lines is not None and time.monotonic() - self._last > 5:
             self._last = time.monotonic()
             here = record["epoch"] - self._done
