@@ -65,6 +65,11 @@ def forecast_table(
     return nw.from_dict(table).to_native()
 
 
+def without_rows(table: Any) -> Any:
+    """The columns and types of a table, which is all that ``like`` must have."""
+    return nw.from_native(table).head(0).to_native()
+
+
 def drop_column(table: Any, name: str) -> Any:
     """The table without a column."""
     return nw.from_native(table).drop(name).to_native()

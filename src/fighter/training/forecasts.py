@@ -18,14 +18,20 @@ def autocast(device: torch.device) -> AbstractContextManager:
     return nullcontext()
 
 
+MOST_CELLS = 2**21  # values in a batch: 8 MB, and a few hundred in the network
+
+
 @torch.no_grad()
 def forecast(
     network: nn.Module, windows: Windows, offset: int = 0, batch_size: int = 256
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Each batch of windows in order, with its forecast ``[batch, horizon, series, outputs]``.
 
-    ``offset`` is the place of the windows' first row on the training data's time axis.
+    ``offset`` is the place of the windows' first row on the training data's time axis. Batches are
+    smaller where there are many series, so that memory stays bounded.
     """
+    steps = windows.lookback + windows.horizon
+    batch_size = min(batch_size, max(MOST_CELLS // (steps * windows.values.shape[1]), 1))
     training = network.training
     network.eval()
     try:
