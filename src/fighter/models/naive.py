@@ -15,6 +15,7 @@ class SeasonalNaive(Core):
 
     def __init__(self, task: Task):
         super().__init__()
+        self.task = task
         period = task.period or 1
         if period > task.lookback:
             raise FighterError(

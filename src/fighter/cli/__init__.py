@@ -1,0 +1,117 @@
+"""The command line: parses, calls, prints."""
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple
+
+from .. import __version__
+from ..errors import FighterError
+
+
+class Command(NamedTuple):
+    """Where a command lives: a function, or an app of subcommands, imported when it is called."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command(
+        "..demo", "demo", "Train on a generated grid and compare with three baselines."
+    ),
+    "forecast": Command(".forecasting", "forecast", "Train on a table and forecast what follows."),
+    "fit": Command(".forecasting", "fit", "Train on a table and keep the model."),
+    "predict": Command(".forecasting", "predict", "Forecast with a model that was kept."),
+    "evaluate": Command(".forecasting", "evaluate", "Score a model on a table, series by series."),
+    "data": Command(".data", "app", "List, show, fetch and find known data sets."),
+    "theory": Command(".theory", "theory", "Check every identity of the paper on fresh numbers."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0 when it worked, 1 when it did not, 130 when it was interrupted; a command line that
+        cannot be read exits with 2.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    try:
+        result = _run([argument for argument in arguments if argument != "--debug"])
+        sys.stdout.flush()  # here, where a closed pipe is understood
+        return result
+    except BrokenPipeError:
+        # The reader has seen enough; Python must not fail again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (FighterError, OSError) as error:
+        if debug:
+            raise
+        _complain(error)
+        return 1
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print("\nfighter: stopped", file=sys.stderr)
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if arguments[0] == "--version":
+        print(f"fighter {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        print(f"fighter: there is no command {name!r}.{hint} See fighter --help.", file=sys.stderr)
+        raise SystemExit(2)
+    return _call(name, rest)
+
+
+def _call(name: str, arguments: list[str]) -> int:
+    import tyro
+
+    command = COMMANDS[name]
+    target = getattr(import_module(command.module, __name__), command.attribute)
+    prog = f"fighter {name}"
+    if isinstance(target, tyro.extras.SubcommandApp):
+        return target.cli(prog=prog, description=command.summary, args=arguments or ["--help"]) or 0
+    if hasattr(target, "before_flags"):  # settings from a configuration file
+        target = partial(target, settings=target.before_flags(arguments))
+    return tyro.cli(target, prog=prog, args=arguments, config=(tyro.conf.OmitArgPrefixes,)) or 0
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {c.summary}" for name, c in COMMANDS.items())
+    return f"""usage: fighter COMMAND …
+
+Time series forecasting whose model can be read as a graph.
+
+{commands}
+
+Begin with:
+  fighter demo
+  fighter forecast load.csv --horizon 24 --out forecast.csv
+
+fighter COMMAND --help tells more and shows an example. --debug, after any command, shows the
+traceback of an error. fighter --version tells the version."""
+
+
+def _complain(error: Exception) -> None:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        text = f"{where}{error.strerror}"
+    else:
+        text = str(error)
+    print(f"fighter: {text}", file=sys.stderr)

@@ -1,0 +1,107 @@
+"""``fighter data``: the catalogue of known data sets."""
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tyro.conf import Positional
+from tyro.extras import SubcommandApp
+
+from ..data import catalogue
+from ..errors import FighterError
+
+app = SubcommandApp()
+
+
+@app.command(name="list")
+def list_(data_dir: Path | None = None) -> None:
+    """List the known data sets, and whether they are on this machine.
+
+    Example: fighter data list
+
+    Args:
+        data_dir: where to look first; then $FIGHTER_DATA, then the cache.
+    """
+    width = max(map(len, catalogue.CATALOGUE))
+    for name, entry in catalogue.CATALOGUE.items():
+        mark = "here" if _place(name, data_dir) else "-"
+        print(f"{name:<{width}}  {mark:<4}  {entry.title}")
+
+
+@app.command
+def show(name: Positional[str], data_dir: Path | None = None) -> None:
+    """Tell what is known of a data set: origin, licence, checksums and what is odd about it.
+
+    Example: fighter data show weather
+
+    Args:
+        name: of the data set.
+        data_dir: where to look first; then $FIGHTER_DATA, then the cache.
+    """
+    entry, _ = catalogue.entry(name)
+    print(f"{entry.name}: {entry.title}")
+    rows = {"home": entry.home, "licence": entry.licence, "freq": entry.freq, "split": entry.split}
+    for label, text in rows.items():
+        print(f"  {label:<8} {text or '-'}")
+    for part, file in entry.parts.items():
+        print(f"  part     {part}: {_place(name, data_dir, part) or 'not on this machine'}")
+        if file.url:
+            print(f"           from {file.url}")
+        if file.sha256:
+            origin = "of a file that was checked" if file.verified else "as published"
+            print(f"           sha256 {file.sha256} ({origin})")
+    for quirk in entry.quirks:
+        print(textwrap.fill(quirk, 96, initial_indent="  note     ", subsequent_indent=" " * 11))
+
+
+@app.command
+def fetch(name: Positional[str], part: str | None = None, data_dir: Path | None = None) -> None:
+    """Download a data set and check it; what was cut off goes on where it stopped.
+
+    Example: fighter data fetch ETTh1 --data-dir data
+
+    Args:
+        name: of the data set.
+        part: which part; the first unless given.
+        data_dir: where to put it; else $FIGHTER_DATA, else the cache.
+    """
+    print(catalogue.fetch(name, data_dir, part, _progress() if sys.stderr.isatty() else None))
+
+
+@app.command
+def path(name: Positional[str], part: str | None = None, data_dir: Path | None = None) -> None:
+    """Print where the file of a data set is.
+
+    Example: fighter data path weather --data-dir data
+
+    Args:
+        name: of the data set.
+        part: which part; the first unless given.
+        data_dir: where to look first; then $FIGHTER_DATA, then the cache.
+    """
+    print(catalogue.find(name, data_dir, part))
+
+
+def _place(name: str, data_dir: Path | None, part: str | None = None) -> Path | None:
+    try:
+        return catalogue.find(name, data_dir, part)
+    except FighterError:
+        return None
+
+
+def _progress() -> Callable[[int, int | None], None]:
+    """One line that is written over, at most five times a second."""
+    last = 0.0
+
+    def show(done: int, total: int | None) -> None:
+        nonlocal last
+        if done != total and time.monotonic() - last < 0.2:
+            return
+        last = time.monotonic()
+        of = f" of {total / 1e6:.1f}" if total else ""
+        end = "\n" if done == total else ""
+        print(f"\r{done / 1e6:.1f}{of} MB", end=end, file=sys.stderr, flush=True)
+
+    return show

@@ -1,0 +1,149 @@
+"""The demonstration: a grid whose links are known, four models, the same windows for all."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .data import GridLoad, grid_load, to_panel
+from .forecaster import Forecaster
+from .output import check_target, whole_file
+from .plots import draw, save_figure, tracks
+
+HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
+
+# Chosen on the validation rows; each baseline got the learning rate that served it best there.
+MODELS: Mapping[str, dict[str, Any]] = {
+    "fighter": {"level": [80, 95], "width": 128, "dropout": 0.3, "max_epochs": 12, "lr": 3e-3},
+    "transformer": {
+        "width": 64, "heads": 4, "layers": 1, "dropout": 0.0, "max_epochs": 4, "lr": 3e-3,
+        "options": {"hidden_width": 128},
+    },
+    "linear": {"max_epochs": 10, "lr": 3e-2},
+    "naive": {"max_epochs": 1},
+}  # fmt: skip
+TITLES = {"fighter": "Fighter", "transformer": "Transformer", "linear": "linear"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much data, and how long to train."""
+
+    weeks: int = 26
+    held_out: int = 3  # weeks for validation, and as many again for the test
+    most_epochs: int = 100
+
+    @property
+    def test(self) -> int:
+        """The last hours, which no model sees."""
+        return self.held_out * WEEK
+
+
+def demo(out: Path = Path("fighter-demo"), seed: int = 0) -> None:
+    """Train on a generated grid, compare with three baselines, and draw forecasts.
+
+    Takes about a minute on two cores.
+
+    Example: fighter demo --out fighter-demo
+
+    Args:
+        out: folder for the data and the pictures.
+        seed: of the grid and of the weights.
+    """
+    run_demo(out, seed)
+
+
+def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecaster]:  # noqa: B008
+    """Do it, and give the models."""
+    check_target(out)
+    grid = grid_load(size.weeks * WEEK, seed=seed)
+    print(_introduction(grid, size, out), flush=True)
+    print(f"\n{'':15}{'MAE':>7}{'MSE':>8}{'in 80 %':>10}{'seconds':>10}{'parameters':>12}")
+    with _one_thread():
+        models = {name: _fit_and_score(name, grid, size, seed) for name in MODELS}
+        pictures = _draw(models["fighter"], grid, size, out)
+    data = out / "grid.csv"
+    with whole_file(data) as file:
+        _table(grid).to_csv(file, index=False)
+    print(
+        "\nMAE and MSE in deviations of the training rows; in 80 %: share of the test values inside"
+        f"\nFighter's 80 % interval.\n\nWrote {', '.join(map(str, pictures))} and {data}.\n"
+        f"Go on with: fighter forecast {data} --horizon 24 --level 80 --plot forecast.png"
+    )
+    return models
+
+
+def _introduction(grid: GridLoad, size: Size, out: Path) -> str:
+    links = ", ".join(f"{k.source} → {k.target} {k.lag} h" for k in grid.links)
+    return (
+        f"A generated grid: hourly load of {len(grid.zones)} zones, {size.weeks} weeks.\n"
+        f"Planted links: {links}.\n"
+        f"Each model sees {LOOKBACK} hours and forecasts the next {HORIZON}.\n"
+        f"The last {size.held_out} weeks are the test rows, the {size.held_out} before them choose "
+        f"the epoch.\nPictures will be in {out}."
+    )
+
+
+def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> Forecaster:
+    """Train one model, and print its row."""
+    settings = MODELS[name]
+    start = time.monotonic()
+    model = Forecaster(
+        horizon=HORIZON,
+        lookback=LOOKBACK,
+        model=name,
+        validation=size.test,
+        batch_size=64,
+        ema=0.99,
+        seed=seed,
+        device="cpu",
+        verbose=sys.stderr.isatty(),
+        **{**settings, "max_epochs": min(settings["max_epochs"], size.most_epochs)},
+    ).fit(_table(grid, -size.test))
+    seconds = time.monotonic() - start
+    scores = model.evaluate(_table(grid), last=size.test)
+    inside = f"{scores['coverage-80'].mean():.1f} %" if model.level else "-"
+    count = sum(parameter.numel() for parameter in model.network.parameters())
+    print(
+        f"{TITLES.get(name, 'seasonal naive'):15}{scores['scaled_mae'].mean():7.4f}"
+        f"{scores['scaled_mse'].mean():8.4f}{inside:>10}{seconds:10.1f}{count:12,}",
+        flush=True,
+    )
+    return model
+
+
+def _draw(model: Forecaster, grid: GridLoad, size: Size, out: Path) -> list[Path]:
+    """The first and the last day of the test rows, forecast from the hours before them."""
+    paths = []
+    for end in (len(grid.times) - size.test, len(grid.times) - HORIZON):
+        known = _table(grid, end)
+        truth = grid.load[end : end + HORIZON]
+        series = tracks(model, model.predict(known), to_panel(known), truth)
+        day = str(grid.times[end].astype("M8[D]"))
+        paths.append(out / f"forecast-{day}.png")
+        save_figure(draw(series, label="Fighter", title=f"Load of {day}, MW"), paths[-1])
+    return paths
+
+
+def _table(grid: GridLoad, end: int | None = None) -> Any:
+    """The hours until ``end``, a column for each zone."""
+    from .data.files import import_pandas
+
+    columns = dict(zip(grid.zones, grid.load[:end].T, strict=True))
+    return import_pandas().DataFrame({"ds": grid.times[:end], **columns})
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks this small gain little from threads, and lose much on a machine that is busy."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
