@@ -14,7 +14,7 @@ import torch
 from . import plan as choose
 from . import storage
 from .data import Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
-from .data.forecast_table import without_rows
+from .data.forecast_table import first_row
 from .data.frequency import Frequency
 from .errors import FighterError
 from .evaluation import cross_validation, evaluate
@@ -212,7 +212,7 @@ class Forecaster:
             vars(self).clear()
             vars(self).update(before)
             raise
-        self._like = without_rows(df)
+        self._like = first_row(df)
         return self
 
     def _fit(self, panel: Panel, warm_start: bool = False, **places: Any) -> None:
@@ -319,7 +319,7 @@ class Forecaster:
             loss=self.loss,  # type: ignore[arg-type]
             quantiles=self.plan.quantiles,
             compile=self.compile,
-            seed=self.seed,
+            seed=int(self.seed),
         )
 
     def _new_network(self, panel: Panel, rows: int) -> ForecastNet:
@@ -426,7 +426,7 @@ class Forecaster:
     @property
     def column(self) -> str:
         """The name of the forecast's column."""
-        model = self._fixed.get("model", self.model)
+        model: str = self._fixed.get("model", self.model)
         return COLUMNS.get(model, model.capitalize())
 
     @property

@@ -104,7 +104,7 @@ class Preparation:
             covariates["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
         return Windows.over(
             values if observed is None else values * observed,
-            observed, plan.lookback, plan.horizon, rows, **covariates,
+            observed, plan.lookback, plan.horizon, rows, 1, **covariates,
         )  # fmt: skip
 
 

@@ -34,10 +34,9 @@ def build(variant: str, series: int, outputs: int = 3, seed: int = 0) -> Forecas
     torch.manual_seed(seed)
     task = Task(LOOKBACK, HORIZON, series, outputs=outputs, context=2, period=4)
     core = build_core(name, task, **options)
-    learned = name != "naive"
-    return ForecastNet(
-        core, normalise=learned, period=4 if learned else None, covariates=(1, 2) if learned else (0, 0)
-    )  # fmt: skip
+    if name == "naive":
+        return ForecastNet(core, normalise=False)
+    return ForecastNet(core, period=4, covariates=(1, 2))
 
 
 def batch_of(count: int, series: int, missing: bool = False, seed: int = 1) -> Batch:

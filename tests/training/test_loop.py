@@ -1,5 +1,6 @@
 import json
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -52,7 +53,7 @@ def test_learning_rate_warms_up_and_falls_to_a_hundredth(before_step):
     rates = [rate for rate, _ in before_step]
     assert rates[:8] == pytest.approx([0.01 * (i + 1) / 8 for i in range(8)])
     assert rates[8] == max(rates) == pytest.approx(0.01)
-    assert all(a >= b for a, b in zip(rates[8:], rates[9:], strict=False))
+    assert all(a >= b for a, b in pairwise(rates[8:]))
     assert rates[-1] == pytest.approx(1e-4, rel=0.1)
     middle = 8 + (len(rates) - 8) // 2
     assert rates[middle] == pytest.approx(0.01 * (0.01 + 0.99 / 2), rel=0.02)

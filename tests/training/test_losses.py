@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from fighter.training import train
 from fighter.training.losses import make_loss
 
 from .nets import network, recipe, same_weights, windows
@@ -30,10 +33,6 @@ def test_against_numpy(point, masked):
 
 def test_hidden_values_change_nothing_of_training():
     """Unobserved cells may hold anything: the weights come out the same, bit by bit."""
-    from dataclasses import replace
-
-    from fighter.training import train
-
     everything = windows(missing=True)
     nets = []
     for garbage in (0.0, 12345.0):

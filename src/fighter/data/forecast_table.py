@@ -65,9 +65,9 @@ def forecast_table(
     return nw.from_dict(table).to_native()
 
 
-def without_rows(table: Any) -> Any:
-    """The columns and types of a table, which is all that ``like`` must have."""
-    return nw.from_native(table).head(0).to_native()
+def first_row(table: Any) -> Any:
+    """All that is needed as ``like``; untyped columns of pandas tell their type by a cell."""
+    return nw.from_native(table).head(1).to_native()
 
 
 def drop_column(table: Any, name: str) -> Any:

@@ -52,8 +52,13 @@ def adjust(
 
 
 def _width(y: Tensor) -> Tensor:
-    """From the lowest quantile to the highest; a model that knows no widths has one for all."""
-    return (y[..., -1:] - y[..., 1:2]).abs().clamp(min=1e-3)
+    """From the lowest quantile to the highest, half of the mean over the horizon at least.
+
+    Quantiles that touch would make scores without bound; and a model that knows no widths has one
+    for all steps.
+    """
+    width = (y[..., -1:] - y[..., 1:2]).abs()
+    return torch.maximum(width, width.mean(-3, keepdim=True) / 2).clamp(min=1e-3)
 
 
 def _widened(score: Tensor, quantiles: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ def fingerprint(*parts: Windows | None) -> str:
         for name, value in (vars(windows) if windows else {}).items():
             digest.update(f"{name} {getattr(value, 'shape', value)} ".encode())
             if isinstance(value, Tensor):
-                digest.update(value.detach().cpu().contiguous().numpy())
+                digest.update(value.detach().cpu().contiguous().numpy().data)
     return digest.hexdigest()
 
 
