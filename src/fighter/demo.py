@@ -71,8 +71,8 @@ def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecas
     with whole_file(data) as file:
         _table(grid).to_csv(file, index=False)
     print(
-        "\nMAE and MSE in deviations of the training rows; in 80 %: share of the test values inside"
-        f"\nFighter's 80 % interval.\n\nWrote {', '.join(map(str, pictures))} and {data}.\n"
+        "\nMAE and MSE in deviations of the training rows; in 80 %: share of test values inside "
+        f"the 80 % interval.\n\nWrote {', '.join(map(str, pictures))} and {data}.\n"
         f"Go on with: fighter forecast {data} --horizon 24 --level 80 --plot forecast.png"
     )
     return models

@@ -112,6 +112,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
 def _draw_track(axes: "Axes", track: Track, label: str) -> None:
     from matplotlib.colors import to_rgba_array
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import MaxNLocator
 
     axes.plot(track.past_times, track.past, color=INK, lw=1.1, label="observed")
     for nth, level in enumerate(sorted(track.bands, reverse=True), start=1):
@@ -130,7 +131,7 @@ def _draw_track(axes: "Axes", track: Track, label: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(FAINT)
     axes.tick_params(labelsize=7.5, colors=INK, color=FAINT)
-    axes.yaxis.get_major_locator().set_params(nbins=5)  # pyright: ignore[reportAttributeAccessIssue]
+    axes.yaxis.set_major_locator(MaxNLocator(5))
     if track.times.dtype.kind == "M":
         locator = AutoDateLocator(minticks=3, maxticks=6)
         axes.xaxis.set_major_locator(locator)

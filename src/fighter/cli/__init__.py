@@ -58,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         if debug:
             raise
-        print("\nfighter: stopped", file=sys.stderr)
+        after = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
+        print(f"{after}fighter: stopped", file=sys.stderr)
         return 130
 
 

@@ -156,7 +156,7 @@ def predict(
     table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future, static))
     forecasts = loaded.predict(table, future=ahead, static=fixed)
     history = loaded.context if table is None else _panel(loaded, table)
-    _give(loaded, forecasts, history, out, plot, _silence if quiet else print)
+    _give(loaded, forecasts, history, out, plot, _silence if quiet else _say)
 
 
 @plain_words()
@@ -267,7 +267,11 @@ def _panel(model: Forecaster, table: Any) -> Panel:
 
 
 def _voice(settings: Any) -> Callable[[str], None]:
-    return print if is_first() and not settings.quiet else _silence
+    return _say if is_first() and not settings.quiet else _silence
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _silence(text: str) -> None:

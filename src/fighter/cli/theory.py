@@ -1,6 +1,6 @@
 """``fighter theory``."""
 
-from ..theory import check_all, render
+from .. import theory as paper
 
 
 def theory(seed: int = 0, size: int = 8) -> int:
@@ -12,6 +12,6 @@ def theory(seed: int = 0, size: int = 8) -> int:
         seed: seed of the inputs.
         size: how large the drawn matrices are, 1 to 64.
     """
-    identities = check_all(seed=seed, size=size)
-    print(render(identities))
+    identities = paper.check_all(seed=seed, size=size)
+    print(paper.render(identities))
     return 0 if all(identity.holds for identity in identities) else 1
