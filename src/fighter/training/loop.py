@@ -132,8 +132,9 @@ class _Run:
         learned = [p for p in network.parameters() if p.requires_grad]
         self.optimiser = None
         if learned:
+            fused = windows.values.device.type in ("cpu", "cuda")  # one pass over the weights
             self.optimiser = torch.optim.AdamW(
-                learned, recipe.lr, weight_decay=recipe.weight_decay, fused=windows.values.is_cuda
+                learned, recipe.lr, weight_decay=recipe.weight_decay, fused=fused
             )
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
