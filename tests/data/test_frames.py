@@ -390,8 +390,8 @@ def test_series_of_unequal_length():
     panel = to_panel(table)
     assert panel.quirks == (
         "1 series begin after the first time stamp, 'b' by 20 steps.",
-        "1 series end before the last time stamp, 'b' by 10 steps; forecasts begin after the last "
-        "stamp of the table.",
+        "1 series end before the last time stamp, 'b' by 10 steps; each is forecast from its own "
+        "end.",
     )
     assert panel.observed.sum() == 90
 
