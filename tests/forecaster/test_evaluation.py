@@ -14,7 +14,7 @@ def test_evaluate_against_every_window_by_hand(monkeypatch):
     df = waves(70)
     df.loc[[65, 66, 120], "y"] = np.nan
     model = tiny(level=[80]).fit(tail(df, 20))
-    monkeypatch.setattr(forecasts, "MOST_CELLS", 18 * 2 * 4)  # batches of 4: the last has 3
+    monkeypatch.setitem(forecasts.MOST_CELLS, "cpu", 18 * 2 * 4)  # batches of 4: the last has 3
     scores = model.evaluate(df, last=20).set_index("unique_id")
     stamps, errors, inside = np.sort(df.ds.unique()), [], []
     for origin in range(50, 65):  # every forecast origin whose six targets lie in the last 20 rows
@@ -54,7 +54,7 @@ def test_evaluate_in_bounded_batches(monkeypatch):
         return gather(self, index)
 
     monkeypatch.setattr(forecasts.Windows, "gather", spy)
-    monkeypatch.setattr(forecasts, "MOST_CELLS", 18 * 30 * 5)
+    monkeypatch.setitem(forecasts.MOST_CELLS, "cpu", 18 * 30 * 5)
     model.evaluate(df)
     assert max(sizes) == 5
     assert sum(sizes) == 60 - 18 + 1

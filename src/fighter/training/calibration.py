@@ -18,7 +18,7 @@ from ..data.windows import Windows
 from ..shapes import Float
 from .forecasts import forecast
 
-MOST_WINDOWS = 400  # more would sharpen nothing: neighbouring windows share almost all targets
+MOST_WINDOWS = 240  # more would sharpen nothing: neighbouring windows share almost all targets
 MOST_CELLS = 2**25  # scores held at once, for many series
 BLOCKS = 8
 
@@ -63,23 +63,22 @@ def _width(y: Tensor) -> Tensor:
 
 def _widened(score: Tensor, quantiles: Tensor) -> Tensor:
     """Levels whose tails, calibrated on the past, would have held what came next. ``[Q]``"""
-    levels = quantiles.clone()
+    shares = torch.arange(1.0, 0.0, -0.05)[:, None]
+    narrower = torch.where(quantiles < 0.5, shares * quantiles, 1 - shares * (1 - quantiles))
     if len(score) < 2 * BLOCKS:
-        return levels
-    blocks = score.tensor_split(BLOCKS)
-    known = [(_ordered(torch.cat(blocks[:i])), blocks[i]) for i in range(1, BLOCKS)]
-    tails = torch.minimum(quantiles, 1 - quantiles)
-    for tail in tails.unique():
+        return quantiles
+    missed, blocks = [], score.tensor_split(BLOCKS)
+    for i in range(1, BLOCKS):
+        before = _ordered(torch.cat(blocks[:i]))
+        tried = [_missed(blocks[i], _quantiles(before, levels), quantiles) for levels in narrower]
+        missed.append(torch.stack(tried))
+    missed = torch.stack(missed).nanmean(0)  # [shares, Q]
+    levels, tails = quantiles.clone(), torch.minimum(quantiles, 1 - quantiles)
+    for tail in tails[tails < 0.5].unique():
         mine = (tails - tail).abs() < 1e-6  # the two sides of an interval are widened together
-        if tail >= 0.5:
-            continue
-        for share in torch.arange(1.0, 0.0, -0.05):
-            narrow = torch.where(quantiles < 0.5, share * quantiles, 1 - share * (1 - quantiles))
-            levels = torch.where(mine, narrow, levels)
-            missed = [_missed(after, _quantiles(before, levels), quantiles)[mine].sum()
-                      for before, after in known]  # fmt: skip
-            if torch.stack(missed).nanmean() <= tail * mine.sum():
-                break
+        enough = (missed[:, mine].sum(1) <= tail * mine.sum()).tolist()
+        first = enough.index(True) if any(enough) else -1
+        levels[mine] = narrower[first, mine]
     return levels
 
 

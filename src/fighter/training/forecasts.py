@@ -18,7 +18,8 @@ def autocast(device: torch.device) -> AbstractContextManager:
     return nullcontext()
 
 
-MOST_CELLS = 2**21  # values in a batch: 8 MB, and a few hundred in the network
+# Values in a batch: a wide network makes hundreds of bytes of each.
+MOST_CELLS = {"cpu": 2**17, "cuda": 2**22}
 
 
 @torch.no_grad()
@@ -31,7 +32,8 @@ def forecast(
     smaller where there are many series, so that memory stays bounded.
     """
     steps = windows.lookback + windows.horizon
-    batch_size = min(batch_size, max(MOST_CELLS // (steps * windows.values.shape[1]), 1))
+    most = MOST_CELLS.get(windows.values.device.type, 2**17)
+    batch_size = min(batch_size, max(most // (steps * windows.values.shape[1]), 1))
     training = network.training
     network.eval()
     try:
