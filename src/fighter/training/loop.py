@@ -139,7 +139,7 @@ class _Run:
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
         self.average = {k: v.detach().clone() for k, v in network.state_dict().items()}
-        self.best = {k: v.clone() for k, v in self.average.items()}
+        self.best = self.average  # until the first epoch has one to keep
         self.history: list[dict[str, Any]] = []
         self.identity: dict[str, str] = {}  # what a checkpoint must have in common with this run
         self.module = network
@@ -159,10 +159,12 @@ class _Run:
             self.step += 1
             bar.step()
         self.epoch += 1
+        self.network.zero_grad()  # to free the memory for validation
         own = self.swap(self.average)
         result = None
         if validation is not None:
-            result = score(self.network, validation, self.loss, self.world, self.offset)
+            size = 256 if validation.values.is_cuda else max(32, self.recipe.batch_size)
+            result = score(self.network, validation, self.loss, self.world, self.offset, size)
         if result is None or result < self.best_score or self.epoch == 1:
             self.best_score = math.inf if result is None else result
             self.best = {k: v.clone() for k, v in self.average.items()}
@@ -188,6 +190,7 @@ class _Run:
         return record
 
     def one_step(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
+        optimiser.zero_grad()  # first, to free the memory for the forward pass
         mine = self.world.share(index)
         # Where windows are fewer than processes, one that has none takes part with weight zero.
         batch = self.windows.gather(mine if len(mine) else index[:1])
@@ -200,7 +203,6 @@ class _Run:
             part, count = 0 * part, 0 * count
         everywhere = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
         loss = part / everywhere.clamp(min=1)  # the mean over the whole batch, whoever holds it
-        optimiser.zero_grad(set_to_none=True)
         (loss * self.world.size).backward()  # wrap() averages over processes
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         optimiser.step()
