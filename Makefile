@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-operator clean
+.PHONY: help setup demo test lint format bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,5 +37,15 @@ format: $(READY)  ## let ruff mend what it can
 bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratios
 	$(BIN)/python -m benchmarks.operator
 
+# The competitor lives by itself: what it needs must not decide what Fighter is tested with.
+.bench-venv/.ready: constraints.txt
+	$(PYTHON) -m venv .bench-venv
+	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' constraints.txt)
+	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt neuralforecast pyarrow
+	@touch $@
+
+bench-training: $(READY) .bench-venv/.ready  ## training windows per second beside neuralforecast, on CPU
+	$(BIN)/python -m benchmarks.training
+
 clean:  ## remove the environment and caches
-	rm -rf .venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .bench-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

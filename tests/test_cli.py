@@ -281,7 +281,8 @@ def test_an_interrupted_fit_goes_on_with_the_same_command(table, tmp_path):
     run = start(*command)
     metrics = out / "metrics.jsonl"
     deadline = time.monotonic() + 60
-    while not metrics.exists() and run.poll() is None and time.monotonic() < deadline:
+    checkpoint = out / "checkpoint.safetensors"
+    while not checkpoint.exists() and run.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)

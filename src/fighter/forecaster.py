@@ -1,10 +1,10 @@
 """What most people import: a table in, a table out."""
 
+import copy
 import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,16 @@ import torch
 from . import plan as choose
 from . import storage
 from .data import Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
-from .data.forecast_table import drop_column
+from .data.forecast_table import first_row
 from .data.frequency import Frequency
 from .errors import FighterError
+from .evaluation import cross_validation, evaluate
 from .models import CORES, ForecastNet, Task, build_core
 from .nn.series import lag_correlation
 from .plan import Plan
 from .preparation import Preparation, borrow_static, extend, with_targets
 from .training import Recipe, World, forecast, train
-from .training.calibration import calibrate
+from .training.calibration import adjust, calibrate
 
 COLUMNS = {"naive": "SeasonalNaive"}
 
@@ -119,6 +120,7 @@ class Forecaster:
         self.weight_decay, self.ema, self.patience, self.loss = weight_decay, ema, patience, loss
         self.validation, self.seed, self.device = validation, seed, device
         self.compile, self.verbose = compile, verbose
+        self._fixed: dict[str, Any] = {}  # settings that a fitted model cannot change
         self._check()
 
     # ---- settings -------------------------------------------------------------------------
@@ -130,36 +132,44 @@ class Forecaster:
 
     def set_params(self, **settings: Any) -> "Forecaster":
         """Change settings; they take effect at the next ``fit``."""
-        for name, value in settings.items():
+        for name in settings:
             if name not in _SETTINGS:
                 raise FighterError(
                     f"there is no setting {name!r}; there are {', '.join(_SETTINGS)}"
                 )
-            setattr(self, name, value)
-        self._check()
+        type(self)(**{**self.get_params(), **settings})  # refuses what is wrong, before any is set
+        vars(self).update(settings)
         return self
 
     def __repr__(self) -> str:
         """Only what differs from the defaults."""
-        changed = {k: v for k, v in self.get_params().items() if v != _SETTINGS[k].default}
-        return f"Forecaster({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+        shown = {k: repr(v) for k, v in self.get_params().items()}
+        changed = [f"{k}={v}" for k, v in shown.items() if v != repr(_SETTINGS[k].default)]
+        return f"Forecaster({', '.join(changed)})"
 
     def _check(self) -> None:
         if self.model not in CORES:
             raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}")
+        for name in ("level", "quantiles", "past", "future", "missing_values"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
+                raise FighterError(f"{name}={value!r}: needs a list, such as [{value!r}]")
         for name in ("horizon", "lookback", "max_epochs", "batch_size", "patience", "width"):
             value = getattr(self, name)
             if value is None and name not in ("horizon", "batch_size"):
                 continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise FighterError(f"{name}={value!r}: needs a whole number of at least 1")
-        if self.level and self.quantiles:
+        level, quantiles = _listed(self.level), _listed(self.quantiles)
+        if level and quantiles:
             raise FighterError("level= and quantiles= say the same in two ways: give one of them")
-        if bad := [q for q in self.level or () if not 0 < q < 100]:
+        if bad := [q for q in level if not 0 < q < 100]:
             raise FighterError(f"level={self.level}: {bad[0]} is not between 0 and 100 per cent")
-        if bad := [q for q in self.quantiles or () if not 0 < q < 1]:
+        if bad := [q for q in quantiles if not 0 < q < 1]:
             raise FighterError(f"quantiles={self.quantiles}: {bad[0]} is not between 0 and 1")
-        if isinstance(self.cycle, str) and self.cycle != "auto":
+        if self.cycle not in ("auto", None) and (
+            not isinstance(self.cycle, int | np.integer) or self.cycle < 1
+        ):
             raise FighterError(f'cycle={self.cycle!r}: needs "auto", a number of steps, or None')
 
     # ---- fit ------------------------------------------------------------------------------
@@ -179,54 +189,66 @@ class Forecaster:
             df: pandas, polars or pyarrow; long (``unique_id, ds, y``) or wide (a column a series).
             static: a table with one row per id, for static covariates.
             warm_start: go on from the weights of the last fit instead of beginning anew.
-            folder: where to keep ``metrics.jsonl`` and, after every epoch, a checkpoint from
-                which a run that was cut off goes on. Nothing is written unless this is given.
+            folder: where to keep the ``metrics.jsonl`` of this run and, after every epoch, a
+                checkpoint from which a run that was cut off goes on. Nothing is written unless
+                this is given.
             tensorboard: also write TensorBoard's files to ``folder``.
         """
         if warm_start:
             self._fitted()
         if tensorboard and folder is None:
             raise FighterError("tensorboard=True needs folder=, the place to write to")
-        panel = self._read(df, static, self.preparation.scheme if warm_start else None)
-        _tell(panel.quirks)
-        place = Path(folder) if folder else None
-        self._fit(panel, warm_start, folder=place, tensorboard=tensorboard)
-        self._like = df
+        before = vars(self).copy()
+        try:
+            if warm_start:
+                panel = self._history(df, static, self._tied() or "warm_start=False")
+                self.network = copy.deepcopy(self.network)
+            else:
+                panel = self._read(df, static)
+                _tell(panel.quirks)
+            place = Path(folder) if folder else None
+            self._fit(panel, warm_start, folder=place, tensorboard=tensorboard)
+        except BaseException:  # what was fitted before is not lost
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        self._like = first_row(df)
         return self
 
     def _fit(self, panel: Panel, warm_start: bool = False, **places: Any) -> None:
         if warm_start:
-            panel = self.preparation.align(panel, self._tied() or "warm_start=False")
             self.plan = replace(self.plan, validation=self._validation(panel, self.plan.lookback))
         else:
+            self._fixed = {name: getattr(self, name) for name in ("model", "level", "quantiles")}
             self.plan = self._make_plan(panel)
             self.preparation = Preparation.fit(panel, panel.length - self.plan.validation)
         choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
         device, rows = self._device(), panel.length - self.plan.validation
         offset = self.preparation.offset(panel)
-        windows = partial(self.preparation.windows, panel, self.plan, device)
-        training = with_targets(windows(slice(0, rows)))
-        held_out = with_targets(windows(slice(rows, None))) if self.plan.validation else None
+        windows = with_targets(
+            self.preparation.windows(panel, self.plan, device, self.preparation.scaler)
+        )
+        training, held_out = windows.within(slice(0, rows)), windows.within(slice(rows, None))
         if not len(training):
             raise FighterError("no window has an observed target to train on: give more history")
-        if held_out is not None and not len(held_out):
-            held_out = None
         if not warm_start:
             self.network = self._new_network(panel, rows).to(device)
         self.history = train(
             self.network,
             training,
-            held_out,
+            held_out if len(held_out) else None,
             self._recipe(),
             offset=offset,
             world=World.join(device),
             verbose=self.verbose,
+            settings=f"{self.model} {self.plan} warm_start={warm_start}",
             **places,
         )
         self.offsets = None
-        if self.plan.quantiles and held_out is not None:
+        if self.plan.quantiles and len(held_out):
             self.offsets = calibrate(self.network, held_out, self.plan.quantiles, offset)
-        self.context = panel.slice(max(panel.length - self.plan.lookback, 0), None)
+        # The look-back of each series, also of one that ended long before the others.
+        self.context = panel.slice(max(int(panel.ends.min()) - self.plan.lookback, 0), None)
 
     def _make_plan(self, panel: Panel) -> Plan:
         horizon, season = self.horizon, panel.freq.season
@@ -234,7 +256,7 @@ class Forecaster:
         choose.check_rows(panel, lookback, horizon)
         validation = self._validation(panel, lookback)
         rows = panel.length - validation
-        if (self.level or self.quantiles) and not validation:
+        if self._levels() and not validation:
             raise FighterError(
                 f"intervals are calibrated on validation rows, and {panel.length} rows leave none "
                 f"beside lookback {lookback} + horizon {horizon}: give at least "
@@ -281,9 +303,9 @@ class Forecaster:
         return self.validation
 
     def _levels(self) -> tuple[float, ...]:
-        if self.quantiles:
-            return tuple(sorted({float(q) for q in self.quantiles}))
-        tails = [(100 - level) / 200 for level in self.level or ()]
+        if quantiles := _listed(self.quantiles):
+            return tuple(sorted({float(q) for q in quantiles}))
+        tails = [(100 - level) / 200 for level in _listed(self.level)]
         return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
 
     def _recipe(self) -> Recipe:
@@ -297,7 +319,7 @@ class Forecaster:
             loss=self.loss,  # type: ignore[arg-type]
             quantiles=self.plan.quantiles,
             compile=self.compile,
-            seed=self.seed,
+            seed=int(self.seed),
         )
 
     def _new_network(self, panel: Panel, rows: int) -> ForecastNet:
@@ -323,9 +345,9 @@ class Forecaster:
             period=fitting[0] if fitting else None,
         )
         counts = (panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1])
-        learned = self.model != "naive"
+        learned = self._fixed["model"] != "naive"
         return ForecastNet(
-            build_core(self.model, task, **plan.network),
+            build_core(self._fixed["model"], task, **plan.network),
             normalise=learned,
             period=plan.cycle,
             covariates=counts if learned else (0, 0),
@@ -369,29 +391,33 @@ class Forecaster:
         recent = panel.slice(max(panel.length - self.plan.lookback, 0), None)
         whole = extend(recent, self.plan.lookback, self.plan.horizon, known)
         last = slice(len(whole.times) - self.plan.horizon, None)
-        windows = self.preparation.windows(whole, self.plan, self._device(), last)
+        scaler = self.preparation.scaler_of(panel)
+        windows = self.preparation.windows(whole, self.plan, self._device(), scaler, last)
         ((_, y),) = forecast(self.network, windows, self.preparation.offset(whole))
-        return self._finish(y[0].cpu().numpy(), self.preparation.scaler_of(panel))
+        return self._finish(y[0], panel.ids, scaler)
 
-    def _finish(self, y: np.ndarray, scaler: Scaler) -> np.ndarray:
-        """Calibrated, sorted, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
-        y = y.astype(np.float64)
+    def _finish(self, y: torch.Tensor, ids: tuple, scaler: Scaler) -> np.ndarray:
+        """Calibrated, in order, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
         if self.plan.quantiles:
-            if self.offsets is not None:
-                offsets = self.offsets.numpy()
-                same = offsets.shape[1] == y.shape[-2]
-                y[..., 1:] += offsets if same else offsets.mean(1, keepdims=True)
-            y[..., 1:] = np.sort(y[..., 1:], -1)
-        return np.moveaxis(scaler.inverse(np.moveaxis(y, -2, -1)), -1, -2)
+            y = adjust(y, self._offsets_of(ids))
+        return scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
+
+    def _offsets_of(self, ids: tuple) -> torch.Tensor:
+        """Corrections of the quantiles; series that were not trained on get the mean of all."""
+        if self.offsets is None:
+            return torch.zeros(len(ids), len(self.plan.quantiles))
+        place = {name: i for i, name in enumerate(self.preparation.ids)}
+        mean = self.offsets.mean(0)
+        return torch.stack([self.offsets[place[i]] if i in place else mean for i in ids])
 
     def _columns(self, y: np.ndarray) -> dict[str, np.ndarray]:
         """The named columns of forecasts ``[..., outputs]``."""
         name = self.column
         columns = {name: y[..., 0]}
         place = {q: i + 1 for i, q in enumerate(self.plan.quantiles)}
-        for q in sorted(self.quantiles or ()):
+        for q in sorted(_listed(self._fixed["quantiles"])):
             columns[f"{name}-q{q:g}"] = y[..., place[float(q)]]
-        for level in sorted(self.level or ()):
+        for level in self.levels:
             tail = round((100 - level) / 200, 6)
             columns[f"{name}-lo-{level:g}"] = y[..., place[tail]]
             columns[f"{name}-hi-{level:g}"] = y[..., place[round(1 - tail, 6)]]
@@ -400,7 +426,13 @@ class Forecaster:
     @property
     def column(self) -> str:
         """The name of the forecast's column."""
-        return COLUMNS.get(self.model, self.model.capitalize())
+        model: str = self._fixed.get("model", self.model)
+        return COLUMNS.get(model, model.capitalize())
+
+    @property
+    def levels(self) -> list[float]:
+        """The prediction intervals that forecasts come with, in per cent."""
+        return sorted(_listed(self._fixed.get("level", self.level)))
 
     # ---- evaluate -------------------------------------------------------------------------
 
@@ -421,41 +453,10 @@ class Forecaster:
         Returns:
             One row per series, window and step: ``cutoff``, the forecast and ``y``.
         """
-        step_size = step_size or self.horizon
-        if n_windows < 1 or step_size < 1:
-            raise FighterError(f"n_windows={n_windows}, step_size={step_size}: need at least 1")
         panel = self._read(df, static)
         _tell(panel.quirks)
-        cuts = [panel.length - self.horizon - i * step_size for i in reversed(range(n_windows))]
-        least = (self.lookback or 1) + self.horizon
-        if cuts[0] < least:
-            raise FighterError(
-                f"{n_windows} windows {step_size} apart leave {cuts[0]} of {panel.length} rows to "
-                f"train on, needs {least}: take fewer windows or a smaller step_size"
-            )
-        parts: dict[str, list[np.ndarray]] = {}
-        times, model = [], Forecaster(**self.get_params())
-        for i, cut in enumerate(cuts):
-            until = panel.slice(None, cut)
-            if i == 0 or refit:
-                model._fit(until)
-            known = panel.future[cut : cut + self.horizon]
-            y = model._forecast_after(replace(until, future=until.future[:cut]), known)
-            rows = slice(cut, cut + self.horizon)
-            times.append(panel.times[rows])
-            truth = np.where(panel.observed[rows], panel.values[rows], np.nan)
-            cutoff = np.full(self.horizon, panel.times[cut - 1])
-            for name, column in {"cutoff": cutoff, **model._columns(y), "y": truth}.items():
-                parts.setdefault(name, []).append(column)
-        return forecast_table(
-            df,
-            panel.ids,
-            np.concatenate(times),
-            {name: np.concatenate(columns) for name, columns in parts.items()},
-            axis=panel.axis,
-            id_col=self.id_col,
-            time_columns=("cutoff",),
-        )
+        model = type(self)(**self.get_params())
+        return cross_validation(model, df, panel, n_windows, step_size or self.horizon, refit)
 
     def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
         """Score the model on every window of a table whose targets it holds, none left out.
@@ -470,52 +471,20 @@ class Forecaster:
             ``scaled_mae`` and ``scaled_mse`` in deviations of the training rows, and for each
             level the share of targets inside the interval, in per cent.
         """
-        panel = self._history(df, static)
-        choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
-        rows = slice(None if last is None else max(panel.length - last, 0), None)
-        windows = self.preparation.windows(panel, self.plan, self._device(), rows)
-        scaler, offset = self.preparation.scaler_of(panel), self.preparation.offset(panel)
-        total, count = {}, np.zeros(panel.n_series)
-        for batch, y in forecast(self.network, windows, offset):
-            target = batch.future.cpu().numpy().astype(np.float64)
-            seen = np.ones(target.shape, bool)
-            if batch.future_observed is not None:
-                seen = batch.future_observed.cpu().numpy()
-            error = np.abs(target - y[..., 0].cpu().numpy())
-            measured = {"scaled_mae": error, "scaled_mse": error**2}
-            columns = self._columns(self._finish(y.cpu().numpy(), scaler))
-            target = scaler.inverse(target)
-            for level in sorted(self.level or ()):
-                low, high = (columns[f"{self.column}-{side}-{level:g}"] for side in ("lo", "hi"))
-                measured[f"coverage-{level:g}"] = 100.0 * ((low <= target) & (target <= high))
-            for name, values in measured.items():
-                total[name] = total.get(name, 0) + (values * seen).sum((0, 1))
-            count += seen.sum((0, 1))
-        mean = {name: values / np.maximum(count, 1) for name, values in total.items()}
-        scores = {
-            "windows": np.full(panel.n_series, len(windows)),
-            "mae": mean["scaled_mae"] * scaler.scale,
-            "mse": mean["scaled_mse"] * scaler.scale**2,
-            **mean,
-        }
-        table = forecast_table(
-            df,
-            panel.ids,
-            panel.times[-1:],
-            {name: values[None] for name, values in scores.items()},
-            axis=panel.axis,
-            id_col=self.id_col,
-        )
-        return drop_column(table, panel.axis.name)
+        return evaluate(self, df, self._history(df, static), last)
 
     # ---- keep -----------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``; a model saved there is replaced."""
+        """Write ``config.json`` and ``model.safetensors``; a model saved there is replaced.
+
+        Of processes that trained together the first one writes.
+        """
         self._fitted()
+        world = World.join(self._device())
         preparation, context = self.preparation, self.context
         config = {
-            "settings": self.get_params(),
+            "settings": self.get_params() | self._fixed,
             "plan": asdict(self.plan),
             "ids": list(preparation.ids),
             "scheme": asdict(preparation.scheme),
@@ -541,16 +510,28 @@ class Forecaster:
         }
         if self.offsets is not None:
             tensors["offsets"] = self.offsets
-        storage.save_folder(Path(folder), config, tensors)
+        if world.first:
+            storage.save_folder(Path(folder), config, tensors)
+        world.wait()
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "Forecaster":
         """A saved model, on the CPU unless told otherwise."""
         config, tensors = storage.load_folder(Path(folder))
+        try:
+            return cls._restore(config, tensors, device)
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise storage.damaged(Path(folder), error) from error
+
+    @classmethod
+    def _restore(
+        cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | None
+    ) -> "Forecaster":
         model = cls(**config["settings"])
         model.device = device
+        model._fixed = {name: getattr(model, name) for name in ("model", "level", "quantiles")}
         scheme = Scheme(**{k: _tuples(v) for k, v in config["scheme"].items()})
-        ids = tuple(config["ids"])
+        ids = tuple(map(storage.read_id, config["ids"]))
         scalers = [
             Scaler.from_state({k: v.numpy() for k, v in storage.under(name, tensors).items()})
             for name in ("scaler", "past_scaler", "future_scaler")
@@ -593,14 +574,16 @@ class Forecaster:
             scheme=scheme,
         )
 
-    def _history(self, df: Any, static: Any) -> Panel:
+    def _history(self, df: Any, static: Any, tied: str | None = None) -> Panel:
         """A later table, read as the training table was."""
         self._fitted()
+        if static is not None and not self.context.static.shape[1]:
+            raise FighterError("the model was fitted without static covariates: leave out static=")
         panel = self._read(df, static, self.preparation.scheme)
         _tell(panel.quirks)
         if static is None and self.context.static.shape[1]:
             panel = borrow_static(panel, self.context)
-        return self.preparation.align(panel, self._tied())
+        return self.preparation.align(panel, self._tied() if tied is None else tied)
 
     def _tied(self) -> str:
         """Which settings would serve other series than those trained on; empty if these do."""
@@ -610,11 +593,10 @@ class Forecaster:
         )
 
     def _device(self) -> torch.device:
-        if self.device is not None:
-            return torch.device(self.device)
-        if not torch.cuda.is_available():
-            return torch.device("cpu")
-        return torch.device("cuda", World.local_rank())
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type == "cuda" and device.index is None:
+            return torch.device("cuda", World.local_rank())
+        return device
 
     def _fitted(self) -> None:
         if not hasattr(self, "network"):
@@ -626,9 +608,13 @@ def _tell(quirks: Sequence[str]) -> None:
         warnings.warn("in the data: " + " ".join(quirks), DataWarning, stacklevel=4)
 
 
+def _listed(values: Any) -> list[float]:
+    return [] if values is None else list(values)
+
+
 def _tuples(value: Any) -> Any:
     """JSON's lists as the tuples they were."""
     return tuple(value) if isinstance(value, list) else value
 
 
-_SETTINGS = dict(list(inspect.signature(Forecaster).parameters.items()))
+_SETTINGS = dict(inspect.signature(Forecaster).parameters)

@@ -26,11 +26,16 @@ class Preparation:
     @classmethod
     def fit(cls, panel: Panel, rows: int) -> "Preparation":
         """Scales from the first ``rows`` rows, the training rows."""
+        scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
+        late = ~panel.observed[:rows].any(0)  # a series that begins after them has only its own
+        if late.any():
+            own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
+            scaler.shift[late], scaler.scale[late] = own.shift, own.scale
         return cls(
             panel.ids,
             panel.scheme,
             int(panel.times[0]),
-            Scaler.fit(panel.values[:rows], panel.observed[:rows]),
+            scaler,
             _fit_columns(panel.past[:rows]),
             _fit_columns(_with_static(panel.future[:rows], panel)),
         )
@@ -77,29 +82,29 @@ class Preparation:
         panel: Panel,
         plan: Plan,
         device: torch.device,
+        scaler: Scaler,
         rows: slice = slice(None),
-        stride: int = 1,
     ) -> Windows:
-        """Windows whose targets lie in ``rows``."""
+        """Windows whose targets lie in ``rows``, in the units of ``scaler``."""
 
         def tensor(array: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
 
         observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
-        values = tensor(self.scaler_of(panel).transform(panel.values))
+        values = tensor(scaler.transform(panel.values))
         covariates: dict[str, Tensor] = {}
         known = _with_static(panel.future[: panel.length], panel)
-        for name, scaler, columns in (
+        for name, scale, columns in (
             ("past", self.past, panel.past),
             ("future", self.future, known),
         ):
             if columns.shape[2]:
-                covariates[f"{name}_covariates"] = tensor(scaler.transform(columns))
+                covariates[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
             covariates["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
         return Windows.over(
             values if observed is None else values * observed,
-            observed, plan.lookback, plan.horizon, rows, stride, **covariates,
+            observed, plan.lookback, plan.horizon, rows, 1, **covariates,
         )  # fmt: skip
 
 
@@ -158,4 +163,5 @@ def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
 def _fit_columns(columns: np.ndarray) -> Scaler:
     """One scale per covariate, over all series."""
     steps, series, count = columns.shape
-    return Scaler.fit(columns.reshape(steps * series, count))
+    cells = columns.reshape(steps * series, count)
+    return Scaler.fit(cells, ~np.isnan(cells))

@@ -1,57 +1,51 @@
-"""A fitted forecaster on disk: ``config.json`` and ``model.safetensors``. No pickle."""
+"""A fitted forecaster on disk: ``config.json`` and ``model.safetensors``. No pickle.
 
+The weights carry the config with them, and that is what is read back: the one file is whole or
+not there at all, so a kill while saving leaves the old model or the new one. ``config.json`` is the
+same text for people and other programs.
+"""
+
+import datetime as dt
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from .errors import FighterError
+from .training.checkpoint import replace_whole, write_tensors
 
 FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a whole new folder beside, then let it take the old one's place."""
-    if folder.exists() and not (folder.is_dir() and _replaceable(folder)):
+    """Write a model; one that was saved there before is replaced."""
+    if folder.exists() and not (folder.is_dir() and _ours(folder)):
         raise FighterError(
             f"{folder} exists and is not a saved model: choose another place, or remove it"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as work:
-        new, old = Path(work) / "new", Path(work) / "old"
-        new.mkdir()
-        save_file({k: v.contiguous().cpu() for k, v in tensors.items()}, new / "model.safetensors")
-        text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=str)
-        (new / "config.json").write_text(text + "\n", encoding="utf-8")
-        if folder.exists():
-            for kept in folder.iterdir():  # metrics and checkpoints of the run stay with it
-                if kept.name not in ("config.json", "model.safetensors"):
-                    target = new / kept.name
-                    if kept.is_dir():
-                        shutil.copytree(kept, target)
-                    else:
-                        shutil.copy2(kept, target)
-            folder.rename(old)
-        new.rename(folder)
+    text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=_plain)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tensors(tensors, {"config": text}, folder / WEIGHTS)
+    with replace_whole(folder / CONFIG) as beside:
+        beside.write_text(text + "\n", encoding="utf-8")
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Config and tensors, on the CPU."""
-    for name in ("config.json", "model.safetensors"):
-        if not (folder / name).is_file():
-            raise FighterError(f"{folder} holds no saved model: {name} is missing")
+    if not (folder / WEIGHTS).is_file():
+        raise FighterError(f"{folder} holds no saved model: {WEIGHTS} is missing")
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        tensors = load_file(folder / "model.safetensors", device="cpu")
-    except (json.JSONDecodeError, SafetensorError) as error:
-        raise FighterError(f"{folder} holds a damaged model ({error})") from error
+        with safe_open(folder / WEIGHTS, "pt", device="cpu") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            config = json.loads((file.metadata() or {})["config"])
+    except (KeyError, OSError, SafetensorError, ValueError) as error:
+        raise damaged(folder, error) from error
     if config.get("format") != FORMAT:
         raise FighterError(
             f"{folder} was saved in format {config.get('format')}, this version reads {FORMAT}: "
@@ -60,9 +54,45 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return config, tensors
 
 
-def _replaceable(folder: Path) -> bool:
+def damaged(folder: Path, error: Exception) -> FighterError:
+    """The error for a model that cannot be read."""
+    return FighterError(
+        f"{folder} holds a damaged model ({type(error).__name__}: {error}): save it again"
+    )
+
+
+def _ours(folder: Path) -> bool:
+    """Whether nothing of somebody else's would be lost."""
     names = {path.name for path in folder.iterdir()}
-    return not names or bool(names & {"config.json", "metrics.jsonl", "checkpoint.safetensors"})
+    training = {"metrics.jsonl", "checkpoint.safetensors", ".checkpoint.safetensors.part"}
+    if not names or names & training:
+        return True
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            return "config" in (file.metadata() or {})
+    except (OSError, SafetensorError):
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy as Python's, and days and times as they can be read back."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, dt.datetime):
+        return {"datetime": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    if isinstance(value, Path):
+        return str(value)
+    raise FighterError(f"{value!r} ({type(value).__name__}) cannot be saved as JSON")
+
+
+def read_id(value: Any) -> Any:
+    """An id as it was before it was saved."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, text),) = value.items()
+    return (dt.datetime if kind == "datetime" else dt.date).fromisoformat(text)
 
 
 def kind_of(table: Any) -> str:

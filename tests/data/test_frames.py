@@ -175,8 +175,8 @@ def test_sentinels_gaps_and_ends_are_told(backend):
     assert panel.quirks == (
         "2 missing time stamps in 1 series ('b' 2; first: 'b' at 2024-03-30 05:00); "
         "treated as not observed.",
-        "1 series end before the last time stamp, 'a' by 2 steps; forecasts begin after the last "
-        "stamp of the table.",
+        "1 series end before the last time stamp, 'a' by 2 steps; each is forecast from its "
+        "own end.",
         "3 values of -9999 in 1 series ('b' 3; first: 'b' at 2024-03-30 10:00); "
         "treated as not observed.",
     )  # fmt: skip
@@ -390,8 +390,8 @@ def test_series_of_unequal_length():
     panel = to_panel(table)
     assert panel.quirks == (
         "1 series begin after the first time stamp, 'b' by 20 steps.",
-        "1 series end before the last time stamp, 'b' by 10 steps; forecasts begin after the last "
-        "stamp of the table.",
+        "1 series end before the last time stamp, 'b' by 10 steps; each is forecast from its own "
+        "end.",
     )
     assert panel.observed.sum() == 90
 

@@ -65,6 +65,11 @@ def forecast_table(
     return nw.from_dict(table).to_native()
 
 
+def first_row(table: Any) -> Any:
+    """All that is needed as ``like``; untyped columns of pandas tell their type by a cell."""
+    return nw.from_native(table).head(1).to_native()
+
+
 def drop_column(table: Any, name: str) -> Any:
     """The table without a column."""
     return nw.from_native(table).drop(name).to_native()

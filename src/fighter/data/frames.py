@@ -84,6 +84,9 @@ def to_panel(
 
     # Where the table knows more of the future than of the targets, the panel ends with the targets.
     length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
+    # Then, in a long table, each series ends with its own last target.
+    told = observed if future and layout.series is not None else grid.present
+    ends = _ends(told[:length], len(layout.ids))
     quirks += describe_rows(
         grid.present[:length], grid.duplicates[:length], finder, layout.series is None
     )
@@ -93,6 +96,9 @@ def to_panel(
         )
     quirks += marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
     known, known_quirks = place_covariates(grid, layout, future, "future", length, finder, marks)
+    if layout.series is not None:  # nothing was told of the time after a series' end: not invented
+        after = np.arange(length)[:, None] >= ends
+        known[:length][after & ~grid.present[:length]] = np.nan
     seen, seen_quirks = place_covariates(grid, layout, past, "past", length, finder, marks)
     encoded = names = categories = None
     if static is not None:
@@ -102,7 +108,7 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         seen[:length], known, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
-        (*quirks, *known_quirks, *seen_quirks), _ends(grid.present[:length], len(layout.ids)),
+        (*quirks, *known_quirks, *seen_quirks), ends,
     )  # fmt: skip
 
 

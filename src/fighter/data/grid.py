@@ -89,7 +89,9 @@ def place_covariates(
                 "the last value was carried on."
             )
         placed[:length, :, k] = carry_on(placed[:length, :, k])
-    return np.broadcast_to(placed, (len(placed), series, len(names))), quirks
+    if placed.shape[1] != series:
+        placed = np.broadcast_to(placed, (len(placed), series, len(names)))
+    return placed, quirks
 
 
 def carry_on(values: np.ndarray) -> np.ndarray:

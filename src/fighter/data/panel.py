@@ -38,7 +38,8 @@ class Panel:
     freq: Frequency
     axis: TimeAxis = field(default_factory=TimeAxis)
     past: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [T, N, P]
-    # float64 [T', N, F], where T' > T if the table told more of the future than of the targets
+    # float64 [T', N, F], where T' > T if the table told more of the future than of the targets; NaN
+    # where the table has no row after a series' end
     future: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     static: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [N, C]
     past_names: tuple[str, ...] = ()

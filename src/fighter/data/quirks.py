@@ -66,7 +66,7 @@ def describe_rows(
         most = int(early[last[early].argmin()])
         found.append(
             f"{early.size} series end before the last time stamp, {finder.ids[most]!r} by "
-            f"{last.max() - last[most]} steps; forecasts begin after the last stamp of the table."
+            f"{last.max() - last[most]} steps; each is forecast from its own end."
         )
     return found
 

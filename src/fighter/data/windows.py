@@ -1,7 +1,7 @@
 """Windows of a panel, gathered by index from one contiguous tensor on the device."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
 import torch
@@ -80,6 +80,14 @@ class Windows:
         mask = None if observed is None else observed.contiguous()
         return cls(values.contiguous(), mask, lookback, horizon, starts, **covariates)
 
+    def within(self, rows: slice) -> "Windows":
+        """Those whose targets lie in ``rows``, over the same tensors."""
+        first, stop, _ = rows.indices(len(self.values))
+        target = self.starts + self.lookback
+        return replace(
+            self, starts=self.starts[(target >= first) & (target + self.horizon <= stop)]
+        )
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -109,7 +117,8 @@ class Windows:
             order = torch.arange(len(self))
         else:
             order = torch.randperm(len(self), generator=generator, device=generator.device)
-        yield from order.to(self.starts.device).split(batch_size)
+        if len(self):  # split would give one empty batch of none
+            yield from order.to(self.starts.device).split(batch_size)
 
 
 @overload

@@ -73,7 +73,6 @@ class Fighter(Core):
             dropout=dropout,
             final_activation=True,
         )
-        self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
         self.context = nn.Linear(task.context, width, bias=False) if task.context else None
         steps = task.horizon * task.outputs
@@ -118,7 +117,7 @@ class Fighter(Core):
 
     def readout(self, x: Tensor, series: int) -> Tensor:
         """Nodes to steps."""
-        task, x = self.task, self.dropout(self.norm(x))
+        task, x = self.task, self.dropout(x)
         if self.nodes == "series":
             y = self.head(x).unflatten(-1, (task.outputs, task.horizon)) @ self.basis.T
             return y.permute(0, 3, 1, 2)  # [B, N, Q, H] to [B, H, N, Q]

@@ -36,7 +36,16 @@ class CovariateHead(nn.Module):
 
 
 class ForecastNet(nn.Module):
-    """ŷ = std · (core((x - cycle - mean) / std) + covariates) + mean + cycle.
+    """What happens around a core, from the data's units to the window's and back.
+
+    .. code-block:: text
+
+        z = (x - mean) / std                    mean and std of the window's observed past
+        ŷ = unaffine(core(affine(z - cycle)) + covariates) + cycle
+        forecast = std · ŷ + mean
+
+    The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
+    to the series anyway, so that a network that can serve any series still does.
 
     Args:
         core: the network inside.
@@ -57,6 +66,7 @@ class ForecastNet(nn.Module):
         task = core.task
         self.core, self.normalise = core, normalise
         self.cycle = Cycle(period, task.series) if period else None
+        self.affine = Affine(task.series) if normalise and (core.tied or period) else None
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
     def forward(self, batch: Batch, position: Tensor) -> Tensor:
@@ -65,20 +75,41 @@ class ForecastNet(nn.Module):
         ``position [batch]`` is the place of the windows' first step on the training data's axis,
         which the cycle is counted on.
         """
-        past, observed = batch.past, batch.past_observed
-        lookback, horizon = past.shape[1], self.core.task.horizon
-        shift = past.new_zeros(1, 1, 1)  # what is taken from the past and given to the future
-        if self.cycle is not None:
-            before, shift = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
-            past = past - before
-        scale = past.new_ones(1, 1, 1)
+        z, observed = batch.past, batch.past_observed
+        lookback, horizon = z.shape[1], self.core.task.horizon
+        mean, std = z.new_zeros(1, 1, 1), z.new_ones(1, 1, 1)
         if self.normalise:
-            mean, scale = window_statistics(past, observed)
-            past, shift = (past - mean) / scale, shift + mean
+            mean, std = window_statistics(z, observed)
+            z = (z - mean) / std
+        after = z.new_zeros(1, 1, 1)
+        if self.cycle is not None:
+            before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
+            z = z - before
+        if self.affine is not None:
+            z = self.affine(z)
         if observed is not None:
-            past = past * observed
+            z = z * observed  # a value that was not observed says nothing
         context = None if batch.calendar is None else batch.calendar[:, lookback - 1]
-        y = self.core(past, context)
+        y = self.core(z, context)
         if self.covariates is not None:
             y = y + self.covariates(batch, horizon)
-        return y * scale[..., None] + shift[..., None]
+        if self.affine is not None:
+            y = self.affine.undo(y)
+        return (y + after[..., None]) * std[..., None] + mean[..., None]
+
+
+class Affine(nn.Module):
+    """x · factor + shift, a learned factor and shift per series."""
+
+    def __init__(self, series: int):
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(series))
+        self.shift = nn.Parameter(torch.zeros(series))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[..., series]``."""
+        return x * self.factor + self.shift
+
+    def undo(self, y: Tensor) -> Tensor:
+        """The other way, on ``[..., series, outputs]``."""
+        return (y - self.shift[:, None]) / (self.factor[:, None] + 1e-8)

@@ -23,9 +23,9 @@ class SeasonalNaive(Core):
                 f"needs lookback ≥ {period}"
             )
         steps = torch.arange(task.horizon) % period
-        self.outputs = task.outputs
+        self.task = task
         self.register_buffer("index", task.lookback - period + steps, persistent=False)
 
     def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
-        return past[:, self.index, :, None].expand(-1, -1, -1, self.outputs)
+        return past[:, self.index, :, None].expand(-1, -1, -1, self.task.outputs)

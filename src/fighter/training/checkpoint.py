@@ -1,11 +1,14 @@
 """A training run on disk: one file, whole or not at all.
 
-Tensors of the network, its average, the best so far and the optimiser, random states and counters
-go into a single safetensors file, which takes the old one's place in one step.
+Tensors of the network, its average, the best so far and the optimiser, and counters go into a
+single safetensors file, which takes the old one's place in one step.
 """
 
+import hashlib
 import json
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +17,33 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from ..data.windows import Windows
 from ..errors import FighterError
 
 
-def save_atomically(tensors: dict[str, Tensor], state: dict[str, Any], path: Path) -> None:
-    """Write beside, flush, and move into place: a kill leaves the old file or the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+@contextmanager
+def replace_whole(path: Path) -> Iterator[Path]:
+    """A place beside ``path`` to write to, then moved there: a kill leaves the old or the new."""
+    beside = _beside(path)  # what a killed writer left there is overwritten
     try:
-        contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        save_file(contiguous, beside, metadata={"state": json.dumps(state)})
+        yield beside
         with beside.open("rb+") as file:
             os.fsync(file.fileno())
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_tensors(tensors: Mapping[str, Tensor], words: dict[str, str], path: Path) -> None:
+    """Tensors, and words about them, in one file."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with replace_whole(path) as beside:
+        save_file(contiguous, beside, metadata=words)
+
+
+def save(tensors: Mapping[str, Tensor], state: dict[str, Any], path: Path) -> None:
+    """A checkpoint."""
+    write_tensors(tensors, {"state": json.dumps(state)}, path)
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -38,6 +54,27 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             return tensors, json.loads((file.metadata() or {}).get("state", "{}"))
     except (SafetensorError, OSError, ValueError) as error:
         raise FighterError(f"{path} is not a checkpoint that can be read ({error})") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint, and what a killed writer may have left beside it."""
+    for file in (path, _beside(path)):
+        file.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def fingerprint(*parts: Windows | None) -> str:
+    """A digest of data, by which a checkpoint of other data is known."""
+    digest = hashlib.sha256()
+    for windows in parts:
+        for name, value in (vars(windows) if windows else {}).items():
+            digest.update(f"{name} {getattr(value, 'shape', value)} ".encode())
+            if isinstance(value, Tensor):
+                digest.update(value.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()
 
 
 def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -18,14 +18,22 @@ def autocast(device: torch.device) -> AbstractContextManager:
     return nullcontext()
 
 
+# Values in a batch: a wide network makes hundreds of bytes of each.
+MOST_CELLS = {"cpu": 2**17, "cuda": 2**22}
+
+
 @torch.no_grad()
 def forecast(
     network: nn.Module, windows: Windows, offset: int = 0, batch_size: int = 256
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Each batch of windows in order, with its forecast ``[batch, horizon, series, outputs]``.
 
-    ``offset`` is the place of the windows' first row on the training data's time axis.
+    ``offset`` is the place of the windows' first row on the training data's time axis. Batches are
+    smaller where there are many series, so that memory stays bounded.
     """
+    steps = windows.lookback + windows.horizon
+    most = MOST_CELLS.get(windows.values.device.type, 2**17)
+    batch_size = min(batch_size, max(most // (steps * windows.values.shape[1]), 1))
     training = network.training
     network.eval()
     try:

@@ -71,29 +71,34 @@ def train(
     folder: Path | None = None,
     tensorboard: bool = False,
     verbose: bool = False,
+    settings: str = "",
 ) -> list[dict[str, Any]]:
     """Train in place and leave the weights of the best epoch in ``network``.
 
     Without validation windows the last epoch is the best. ``offset`` is the place of the windows'
     first row on the time axis that the network's cycle is counted on. In ``folder`` a checkpoint is
     kept after every epoch, and removed at the end: a run that was cut off goes on from there and
-    ends where it would have ended.
+    ends where it would have ended. One of other data, or of other ``settings`` (whatever describes
+    the network), is refused.
 
     Returns:
-        One record per epoch: loss, validation score, learning rate, seconds are not in it, so that
+        One record per epoch: loss, validation score, learning rate. Seconds are not in it, so that
         two runs with one seed have equal records.
     """
     devices = [windows.values.device] if windows.values.is_cuda else []
     with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
-        torch.manual_seed(recipe.seed + 1_000_003 * world.rank)
         run = _Run(network, windows, recipe, world, offset)
         checkpoint = None
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
             checkpoint = folder / "checkpoint.safetensors"
+            run.identity = {
+                "settings": f"{recipe} {settings}",
+                "data": disk.fingerprint(windows, validation),
+            }
             if checkpoint.exists():
                 run.resume(checkpoint)
-        log = MetricLog(folder if world.first else None, tensorboard)
+            run.check_together()
+        log = MetricLog(folder if world.first else None, tensorboard, run.history)
         bar = Progress(verbose and world.first, recipe.epochs, run.steps, run.epoch)
         try:
             while run.epoch < recipe.epochs and run.since_best < recipe.patience:
@@ -106,10 +111,11 @@ def train(
                 bar.epoch(record)
         finally:
             bar.close()
+            log.close()
         network.load_state_dict(run.best)
         world.wait()
         if checkpoint is not None and world.first:
-            checkpoint.unlink(missing_ok=True)
+            disk.remove(checkpoint)
         return run.history
 
 
@@ -123,18 +129,19 @@ class _Run:
         self.offset = offset
         self.loss: Loss = make_loss(recipe.loss, recipe.quantiles)
         self.steps = -(-len(windows) // recipe.batch_size)
-        self.order = torch.Generator().manual_seed(recipe.seed)
         learned = [p for p in network.parameters() if p.requires_grad]
         self.optimiser = None
         if learned:
+            fused = windows.values.device.type in ("cpu", "cuda")  # one pass over the weights
             self.optimiser = torch.optim.AdamW(
-                learned, recipe.lr, weight_decay=recipe.weight_decay, fused=windows.values.is_cuda
+                learned, recipe.lr, weight_decay=recipe.weight_decay, fused=fused
             )
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
         self.average = {k: v.detach().clone() for k, v in network.state_dict().items()}
-        self.best = {k: v.clone() for k, v in self.average.items()}
+        self.best = self.average  # until the first epoch has one to keep
         self.history: list[dict[str, Any]] = []
+        self.identity: dict[str, str] = {}  # what a checkpoint must have in common with this run
         self.module = network
         if learned:
             compiled = torch.compile(network) if recipe.compile else network
@@ -142,17 +149,22 @@ class _Run:
 
     def one_epoch(self, validation: Windows | None, bar: Progress) -> dict[str, Any]:
         self.network.train()
+        # Every epoch has seeds of its own, so that a run that goes on needs no random states.
+        order = torch.Generator().manual_seed(self.recipe.seed + self.epoch)
+        torch.manual_seed(self.recipe.seed + 7_919 * self.epoch + 1_000_003 * self.world.rank)
         total = torch.zeros((), dtype=torch.float64, device=self.windows.values.device)
-        for index in self.windows.batches(self.recipe.batch_size, self.order):
+        for index in self.windows.batches(self.recipe.batch_size, order):
             if self.optimiser is not None:
                 total += self.one_step(self.optimiser, index)
             self.step += 1
             bar.step()
         self.epoch += 1
+        self.network.zero_grad()  # to free the memory for validation
         own = self.swap(self.average)
         result = None
         if validation is not None:
-            result = score(self.network, validation, self.loss, self.world, self.offset)
+            size = 256 if validation.values.is_cuda else max(32, self.recipe.batch_size)
+            result = score(self.network, validation, self.loss, self.world, self.offset, size)
         if result is None or result < self.best_score or self.epoch == 1:
             self.best_score = math.inf if result is None else result
             self.best = {k: v.clone() for k, v in self.average.items()}
@@ -168,23 +180,29 @@ class _Run:
             "lr": self.rate(),
         }
         self.history.append(record)
-        if not math.isfinite(record["loss"]):
-            raise FighterError(
-                f"the training loss became {record['loss']} in epoch {self.epoch}: "
-                f"lower lr={self.recipe.lr} or look for extreme values in the data"
-            )
+        for name in ("loss", "validation"):
+            if record[name] is not None and not math.isfinite(record[name]):
+                raise FighterError(
+                    f"the {name.replace('loss', 'training')} loss became {record[name]} in epoch "
+                    f"{self.epoch}: lower lr={self.recipe.lr}, or look for extreme values in the "
+                    "data"
+                )
         return record
 
     def one_step(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
-        batch = self.windows.gather(self.world.share(index))
+        optimiser.zero_grad()  # first, to free the memory for the forward pass
+        mine = self.world.share(index)
+        # Where windows are fewer than processes, one that has none takes part with weight zero.
+        batch = self.windows.gather(mine if len(mine) else index[:1])
         for group in optimiser.param_groups:
             group["lr"] = self.rate()
         with autocast(batch.past.device):
             forecast = self.module(batch, batch.start + self.offset)
         part, count = self.loss(forecast.float(), batch.future, batch.future_observed)
+        if not len(mine):
+            part, count = 0 * part, 0 * count
         everywhere = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
         loss = part / everywhere.clamp(min=1)  # the mean over the whole batch, whoever holds it
-        optimiser.zero_grad(set_to_none=True)
         (loss * self.world.size).backward()  # wrap() averages over processes
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         optimiser.step()
@@ -220,37 +238,41 @@ class _Run:
             **disk.pack("network", self.network.state_dict()),
             **disk.pack("average", self.average),
             **disk.pack("best", self.best),
-            "random/order": self.order.get_state(),
-            "random/cpu": torch.get_rng_state(),
         }
         if self.optimiser is not None:
             tensors |= disk.pack("optimiser", disk.optimiser_tensors(self.optimiser))
-        if self.windows.values.is_cuda:
-            tensors["random/cuda"] = torch.cuda.get_rng_state(self.windows.values.device)
         counters = ("step", "epoch", "since_best", "best_score", "history")
         state = {name: getattr(self, name) for name in counters}
-        disk.save_atomically(tensors, {**state, "recipe": repr(self.recipe)}, path)
+        disk.save(tensors, {**state, "identity": self.identity}, path)
 
     def resume(self, path: Path) -> None:
         tensors, state = disk.load(path)
-        if state.pop("recipe", None) != repr(self.recipe):
-            raise FighterError(
-                f"{path} was written by a run with other settings: "
-                "go on with the same, or remove it to begin anew"
-            )
+        written = state.pop("identity", {})
+        for name, value in self.identity.items():
+            if written.get(name) != value:
+                raise FighterError(
+                    f"{path} was written by a run with other {name}: "
+                    "go on with the same, or remove it to begin anew"
+                )
         device = self.windows.values.device
         for name, value in state.items():
             setattr(self, name, value)
         try:
             self.network.load_state_dict(disk.unpack("network", tensors))
         except RuntimeError as error:
-            raise FighterError(f"{path} belongs to another network or to other data") from error
+            raise FighterError(
+                f"{path} belongs to another network: remove it to begin anew"
+            ) from error
         self.average = {k: v.to(device) for k, v in disk.unpack("average", tensors).items()}
         self.best = {k: v.to(device) for k, v in disk.unpack("best", tensors).items()}
         if self.optimiser is not None:
             disk.restore_optimiser(self.optimiser, disk.unpack("optimiser", tensors))
-        self.order.set_state(tensors["random/order"])
-        if self.world.first:  # dropout elsewhere goes on from its own seed
-            torch.set_rng_state(tensors["random/cpu"])
-        if "random/cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random/cuda"], device)
+
+    def check_together(self) -> None:
+        """All processes must go on from the same epoch."""
+        here = torch.tensor(float(self.epoch), device=self.windows.values.device)
+        if self.world.sum(here).item() != self.world.size * self.epoch:
+            raise FighterError(
+                f"process {self.world.rank} goes on after epoch {self.epoch} and others do not: "
+                "folder= must be a place that all machines share"
+            )

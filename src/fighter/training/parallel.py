@@ -23,9 +23,11 @@ class World:
     @classmethod
     def join(cls, device: torch.device) -> "World":
         """The world that ``torchrun`` set up, or a world of one."""
-        if "TORCHELASTIC_RUN_ID" not in os.environ and "RANK" not in os.environ:
-            return cls()
         if not dist.is_initialized():
+            if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
+                return cls()
+            if device.type == "cuda":
+                torch.cuda.set_device(device)
             dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
         return cls(dist.get_rank(), dist.get_world_size())
 
@@ -53,15 +55,6 @@ class World:
         if self.size > 1:
             dist.all_reduce(total)
         return total
-
-    def collect(self, part: Tensor, index: Tensor, total: int) -> Tensor:
-        """Rows computed here and elsewhere, whole and in order: ``index`` says which are ours."""
-        if self.size == 1:
-            return part
-        whole = torch.zeros(total, *part.shape[1:], dtype=part.dtype, device=part.device)
-        whole[index] = part
-        dist.all_reduce(whole)
-        return whole
 
     def wait(self) -> None:
         """Until all are here."""

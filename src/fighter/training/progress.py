@@ -3,8 +3,11 @@
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
+
+from ..errors import needs_extra
 
 
 class Progress:
@@ -39,7 +42,8 @@ class Progress:
         if record["validation"] is not None:
             shown += f", validation {record['validation']:.4f} (best {record['best']:.4f})"
         if self._bar is not None:
-            self._bar.set_postfix_str(f"epoch {record['epoch']}/{self._epochs}, {shown}")
+            shown = f"epoch {record['epoch']}/{self._epochs}, {shown}"
+            self._bar.set_postfix_str(shown, refresh=False)  # or every epoch would draw
         elif self._lines is not None and time.monotonic() - self._last > 5:
             self._last = time.monotonic()
             here = record["epoch"] - self._done
@@ -54,17 +58,27 @@ class Progress:
 
 
 class MetricLog:
-    """One JSON object a line in ``metrics.jsonl``, and TensorBoard's format if asked for."""
+    """One JSON object a line in ``metrics.jsonl``, and TensorBoard's format if asked for.
 
-    def __init__(self, folder: Path | None, tensorboard: bool = False):
-        self._path = folder / "metrics.jsonl" if folder else None
-        self._board = None
-        if folder and tensorboard:
-            from ..errors import needs_extra
+    The file holds one run: it begins with what an interrupted run had done, and with nothing else.
+    """
 
+    def __init__(
+        self,
+        folder: Path | None,
+        tensorboard: bool = False,
+        history: Sequence[dict[str, Any]] = (),
+    ):
+        self._path = self._board = None
+        if folder is None:
+            return
+        if tensorboard:
             with needs_extra("tensorboard", "track"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "metrics.jsonl"
+        self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
 
     def write(self, record: dict[str, Any]) -> None:
         """Add one epoch."""
@@ -76,3 +90,8 @@ class MetricLog:
                 if isinstance(value, float):
                     self._board.add_scalar(name, value, record["epoch"])
             self._board.flush()
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        if self._board:
+            self._board.close()

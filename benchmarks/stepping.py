@@ -1,0 +1,97 @@
+"""Both sides of ``benchmarks.training``: processes that train a few steps when they are told to.
+
+A worker reads numbers of steps from standard input and answers each with a line of JSON; 0 ends
+it. The clock runs from the end of one step to the end of another, so that it holds all that a
+step takes: the batch, the step itself, and whatever the training loop does around it.
+This file is also read in environments without Fighter.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+
+def peak_mb() -> float:
+    """The most memory this process had, in MB (2²⁰ bytes)."""
+    status = Path("/proc/self/status")
+    if status.exists():  # getrusage may still show the process that this one was started from
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Steps:
+    """The worker's side."""
+
+    def __init__(self) -> None:
+        self._answers: TextIO = sys.stdout
+        sys.stdout = sys.stderr  # what libraries print does not mix with the answers
+        self._left = self._asked = 0
+        self._clock = 0.0
+
+    def say(self, **facts: object) -> None:
+        self._answers.write(json.dumps(facts) + "\n")
+        self._answers.flush()
+
+    def wait(self) -> bool:
+        """For the next number of steps; False at the end."""
+        self._left = self._asked = int(sys.stdin.readline() or 0)
+        self._clock = time.perf_counter()
+        return self._asked > 0
+
+    def done(self) -> bool:
+        """One step is done; False if it was the last of all."""
+        self._left -= 1
+        if self._left:
+            return True
+        self.say(seconds=time.perf_counter() - self._clock)
+        return self.wait()
+
+
+class Worker:
+    """The asking side."""
+
+    def __init__(self, python: str, module: str, settings: dict[str, Any], env: dict[str, str]):
+        self._process = subprocess.Popen(
+            [python, "-m", module, json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        self._name = module
+        self.facts = self._answer()
+        self.rates: list[float] = []  # steps per second, one number a turn
+
+    def train(self, steps: int, count: bool = True) -> float:
+        """Seconds per step."""
+        self._tell(steps)
+        seconds = self._answer()["seconds"] / steps
+        if count:
+            self.rates.append(1 / seconds)
+        return seconds
+
+    def end(self) -> None:
+        self._tell(0)
+        self.facts |= self._answer()
+        self._process.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _tell(self, steps: int) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{steps}\n")
+        self._process.stdin.flush()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self._name} ended with exit code {self._process.wait()}")
+        return json.loads(line)

@@ -1,0 +1,151 @@
+"""What every registered network must obey."""
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from fighter.data.windows import Batch
+from fighter.errors import FighterError
+from fighter.models import CORES, ForecastNet, Task, build_core
+
+SMALL = {"width": 16, "heads": 2, "layers": 1}
+VARIANTS = {
+    "linear": ("linear", {}),
+    "naive": ("naive", {}),
+    "transformer": ("transformer", SMALL),
+    "fighter-patch": ("fighter", {**SMALL, "nodes": "patch", "adjacency": "cosine", "patch": 4}),
+    "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),
+    **{
+        f"fighter-series-{kind}": ("fighter", {**SMALL, "nodes": "series", "adjacency": kind})
+        for kind in ("static", "dynamic", "cosine", "mixed")
+    },
+}
+LOOKBACK, HORIZON = 12, 5
+each = pytest.mark.parametrize("variant", VARIANTS)
+sizes = pytest.mark.parametrize("series", [1, 3])
+
+
+def test_every_registered_model_is_here():
+    assert {name for name, _ in VARIANTS.values()} == set(CORES)
+
+
+def build(variant: str, series: int, outputs: int = 3, seed: int = 0) -> ForecastNet:
+    name, options = VARIANTS[variant]
+    torch.manual_seed(seed)
+    task = Task(LOOKBACK, HORIZON, series, outputs=outputs, context=2, period=4)
+    core = build_core(name, task, **options)
+    if name == "naive":
+        return ForecastNet(core, normalise=False)
+    return ForecastNet(core, period=4, covariates=(1, 2))
+
+
+def batch_of(count: int, series: int, missing: bool = False, seed: int = 1) -> Batch:
+    draw = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=draw)
+
+    past, future = normal(count, LOOKBACK, series), normal(count, HORIZON, series)
+    seen = past_seen = future_seen = None
+    if missing:
+        seen = torch.rand(count, LOOKBACK + HORIZON, series, generator=draw) > 0.3
+        seen[0, :LOOKBACK] = False  # a look-back without any value
+        past_seen, future_seen = seen.split([LOOKBACK, HORIZON], 1)
+    return Batch(
+        past, future, past_seen, future_seen, torch.arange(count),
+        normal(count, LOOKBACK, series, 1), normal(count, LOOKBACK + HORIZON, series, 2),
+        normal(count, LOOKBACK + HORIZON, 2),
+    )  # fmt: skip
+
+
+@each
+@sizes
+@pytest.mark.parametrize("missing", [False, True])
+def test_shape_and_finite(variant, series, missing):
+    batch = batch_of(4, series, missing)
+    forecast = build(variant, series)(batch, batch.start)
+    assert forecast.shape == (4, HORIZON, series, 3)
+    assert forecast.isfinite().all()
+
+
+@each
+@pytest.mark.parametrize("missing", [False, True])
+def test_gradients_reach_every_parameter(variant, missing):
+    network = build(variant, 3)
+    for parameter in network.parameters():  # what begins at zero hides what lies before it
+        if not parameter.any():
+            torch.nn.init.normal_(parameter, std=0.1)
+    batch = batch_of(4, 3, missing)
+    forecast = network(batch, batch.start)
+    if not list(network.parameters()):
+        return
+    forecast.square().sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.any(), name
+
+
+@each
+def test_hidden_values_do_not_matter(variant):
+    network = build(variant, 3).eval()
+    batch = batch_of(4, 3, missing=True)
+    hidden = torch.where(batch.past_observed, batch.past, 1e6)
+    again = network(batch._replace(past=hidden), batch.start)
+    torch.testing.assert_close(again, network(batch, batch.start), rtol=0, atol=0)
+
+
+@each
+def test_a_full_mask_is_no_mask(variant):
+    network, batch = build(variant, 3).eval(), batch_of(4, 3)
+    full = batch._replace(
+        past_observed=torch.ones_like(batch.past, dtype=torch.bool),
+        future_observed=torch.ones_like(batch.future, dtype=torch.bool),
+    )
+    torch.testing.assert_close(network(full, full.start), network(batch, batch.start))
+
+
+@each
+def test_the_future_is_not_looked_at(variant):
+    network, batch = build(variant, 3).eval(), batch_of(4, 3)
+    other = batch._replace(future=batch.future + 100)
+    assert torch.equal(network(other, other.start), network(batch, batch.start))
+
+
+@each
+def test_windows_do_not_mix(variant):
+    network, batch = build(variant, 3).eval(), batch_of(4, 3)
+    alone = Batch(*(None if part is None else part[1:2] for part in batch))
+    together = network(batch, batch.start)[1:2]
+    torch.testing.assert_close(network(alone, alone.start), together, rtol=1e-4, atol=1e-5)
+
+
+@each
+@sizes
+def test_seed_gives_the_weights_and_a_file_keeps_them(variant, series):
+    first, second = build(variant, series, seed=3), build(variant, series, seed=3)
+    for a, b in zip(first.state_dict().values(), second.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+    third = build(variant, series, seed=4)
+    third.load_state_dict(load(save(first.state_dict())))
+    batch = batch_of(2, series)
+    assert torch.equal(third.eval()(batch, batch.start), first.eval()(batch, batch.start))
+
+
+@each
+def test_says_truly_whether_it_is_tied(variant):
+    """A core that is not tied serves any number of series."""
+    core = build(variant, 3).core
+    past, context = torch.randn(2, LOOKBACK, 5), torch.randn(2, 2)
+    if not core.tied:
+        assert core(past, context).shape == (2, HORIZON, 5, 3)
+    else:
+        assert core.remedy
+
+
+def test_unknown_name_and_option_are_refused():
+    task = Task(LOOKBACK, HORIZON, 1)
+    with pytest.raises(FighterError, match="model='lstm': needs one of fighter"):
+        build_core("lstm", task)
+    with pytest.raises(FighterError, match="no option depth"):
+        build_core("linear", task, depth=2)

@@ -1,0 +1,82 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from fighter.data import grid_load
+
+from ..tables import tiny, waves
+
+
+def test_names_and_order_of_levels():
+    forecast = tiny(level=[95, 80, 99.5]).fit(waves(80)).predict()
+    assert forecast.columns.tolist() == [
+        "unique_id", "ds", "Fighter",
+        "Fighter-lo-80", "Fighter-hi-80", "Fighter-lo-95", "Fighter-hi-95",
+        "Fighter-lo-99.5", "Fighter-hi-99.5",
+    ]  # fmt: skip
+    order = ["lo-99.5", "lo-95", "lo-80", "hi-80", "hi-95", "hi-99.5"]
+    values = forecast[[f"Fighter-{name}" for name in order]].to_numpy()
+    assert (np.diff(values) >= 0).all()
+
+
+def test_names_and_order_of_quantiles():
+    forecast = tiny(quantiles=[0.9, 0.5, 0.05], model="linear").fit(waves(80)).predict()
+    names = ["Linear-q0.05", "Linear-q0.5", "Linear-q0.9"]
+    assert forecast.columns.tolist() == ["unique_id", "ds", "Linear", *names]
+    assert (np.diff(forecast[names].to_numpy()) >= 0).all()
+
+
+def test_every_model_has_intervals():
+    for model in ("naive", "linear", "transformer"):
+        forecast = tiny(model=model, level=[80]).fit(waves(80)).predict()
+        low, high = forecast.columns[-2:]
+        assert (forecast[low] < forecast[high]).all()
+
+
+def test_naive_intervals_cover():
+    df = waves(400, noise=0.5)
+    model = tiny(model="naive", level=[80], max_epochs=1).fit(df[df.index % 400 < 300])
+    assert model.evaluate(df, last=100)["coverage-80"].mean() == pytest.approx(80, abs=8)
+
+
+def test_corrections_go_with_their_series():
+    """A wild and a calm series: told apart by name, also in another order or alone."""
+    df = waves(160)
+    rng = np.random.default_rng(0)
+    df["y"] += np.where(df.unique_id == "a", 0.01, 3.0) * rng.normal(size=len(df))
+    settings = {"level": [80], "adjacency": "cosine", "cycle": None, "lr": 0.01, "ema": 0.9}
+    model = tiny(**settings).fit(df)
+    width = model.predict().assign(w=lambda f: f["Fighter-hi-80"] - f["Fighter-lo-80"])
+    width = width.groupby("unique_id").w.mean()
+    assert width["b"] > 2 * width["a"]
+    alone = model.predict(df[df.unique_id == "b"])
+    offsets = model._offsets_of(("b",))
+    assert (offsets[0] == model.offsets[1]).all()
+    assert np.isfinite(alone["Fighter-lo-80"]).all()
+
+
+def coverage(df: pd.DataFrame, **settings) -> pd.Series:
+    """Fit on the first four fifths, count in the rest, which nothing was chosen on."""
+    stamps = np.sort(df.ds.unique())
+    test = len(stamps) // 5
+    model = tiny(24, 96, level=[80, 95], heads=8, batch_size=64, lr=3e-3, ema=0.99, **settings)
+    scores = model.fit(df[df.ds < stamps[-test]]).evaluate(df, last=test)
+    assert (scores.windows == test - 23).all()
+    return scores[["coverage-80", "coverage-95"]].mean()
+
+
+@pytest.mark.parametrize("model", ["fighter", "linear"])
+def test_coverage_on_the_embedded_grid(model):
+    df = grid_load().frame().drop(columns="temperature")
+    found = coverage(df, model=model, max_epochs=3, width=32)
+    assert found.tolist() == pytest.approx([80, 95], abs=3)
+
+
+@pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
+@pytest.mark.parametrize("model", ["fighter", "linear"])
+def test_coverage_on_weather(model, data_dir):
+    """Every sixth row, the full hours, so that it takes seconds: from autumn to winter."""
+    df = pd.read_parquet(data_dir / "weather.parquet")
+    df = df[df.date.dt.minute == 0].rename(columns={"date": "ds"})
+    found = coverage(df, model=model, max_epochs=3, width=32, missing_values=[-9999])
+    assert found.tolist() == pytest.approx([80, 95], abs=3)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from fighter import FighterError
+from fighter.data import Frequency, Panel
+from fighter.plan import (
+    check_rows,
+    choose_calendar,
+    choose_epochs,
+    choose_lookback,
+    choose_period,
+    choose_size,
+    choose_validation,
+)
+
+
+def panel(values, freq="h", observed=None):
+    values = np.asarray(values, float)
+    values = values[:, None] if values.ndim == 1 else values
+    step = Frequency.parse(freq)
+    times = step.range(1_704_067_200 * 10**9, len(values))
+    seen = np.ones(values.shape, bool) if observed is None else observed
+    return Panel(tuple(range(values.shape[1])), times, values, seen, step)
+
+
+def weeks(count, weekly, seed=0):
+    rng = np.random.default_rng(seed)
+    t = np.arange(168 * count)
+    day = np.sin(2 * np.pi * t / 24)
+    weekend = np.where((t // 24) % 7 < 5, 1.0, -1.0) if weekly else 0
+    drift = np.cumsum(rng.normal(0, 0.05, len(t)))
+    return day + weekend + drift + rng.normal(0, 0.3, len(t))
+
+
+@pytest.mark.parametrize(("weekly", "period"), [(True, 168), (False, 24)])
+def test_the_period_is_the_one_that_fits_rows_it_has_not_seen(weekly, period):
+    assert choose_period(panel(weeks(20, weekly)), 168 * 20) == period
+
+
+def test_noise_has_no_period_and_too_few_rows_show_none():
+    noise = np.random.default_rng(0).normal(size=168 * 10)
+    assert choose_period(panel(noise), len(noise)) is None
+    assert choose_period(panel(weeks(20, True)), 90) is None
+
+
+def test_the_period_looks_at_training_rows_only_and_bears_gaps():
+    values = weeks(20, True)
+    changed = values.copy()
+    changed[168 * 16 :] = 1e6
+    observed = (np.random.default_rng(1).random(len(values)) < 0.9)[:, None]
+    assert choose_period(panel(changed, observed=observed), 168 * 16) == 168
+
+
+def test_the_lookback_fits_the_data():
+    assert choose_lookback(24, (24, 168), 5000) == 96
+    assert choose_lookback(96, (24, 168), 50_000) == 192
+    assert choose_lookback(720, (144,), 50_000) == 512
+    assert choose_lookback(12, (12,), 60) == 16
+    assert choose_lookback(6, (), 8) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"), [(1000, 150), (200, 30), (130, 20), (125, 20), (115, 0)]
+)
+def test_validation_never_takes_the_last_window_from_training(rows, wanted):
+    assert choose_validation(20, rows, lookback=80) == wanted
+    assert wanted == 0 or rows - wanted >= 100
+
+
+def test_size_and_epochs_grow_and_shrink_with_the_data():
+    assert [choose_size(n)[0] for n in (100, 5_000, 60_000, 1_000_000)] == [64, 128, 256, 512]
+    assert choose_epochs(steps=5) == (200, 80)
+    assert choose_epochs(steps=1000) == (10, 3)
+
+
+def test_a_year_is_used_when_two_have_been_seen():
+    short, long = panel(np.zeros(500), "D"), panel(np.zeros(800), "D")
+    names = long.freq.calendar_names
+    assert [names[i] for i in choose_calendar(short, 500)] == ["day_of_week_sin", "day_of_week_cos"]
+    assert len(choose_calendar(long, 800)) == 4
+
+
+def test_too_short_is_told_in_numbers():
+    with pytest.raises(
+        FighterError, match=r"series 0 has 40 points, needs lookback 96 \+ horizon 24 = 120"
+    ):
+        check_rows(panel(np.zeros(40)), 96, 24)

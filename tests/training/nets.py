@@ -1,0 +1,50 @@
+"""A small network and windows to train it on."""
+
+import torch
+
+from fighter.data.windows import Windows
+from fighter.models import ForecastNet, Task, build_core
+from fighter.training import Recipe, train
+
+LOOKBACK, HORIZON, SERIES = 8, 4, 2
+
+
+def network(seed: int = 0, dropout: float = 0.2) -> ForecastNet:
+    torch.manual_seed(seed)
+    task = Task(LOOKBACK, HORIZON, SERIES)
+    core = build_core("fighter", task, width=16, heads=2, layers=1, dropout=dropout)
+    return ForecastNet(core, period=6)
+
+
+def windows(rows: int = 60, seed: int = 0, missing: bool = False) -> Windows:
+    draw = torch.Generator().manual_seed(seed)
+    step = torch.arange(float(rows))[:, None]
+    values = torch.sin(step + torch.arange(SERIES)) + 0.3 * torch.randn(
+        rows, SERIES, generator=draw
+    )
+    observed = torch.rand(rows, SERIES, generator=draw) > 0.3 if missing else None
+    return Windows.over(values, observed, LOOKBACK, HORIZON)
+
+
+def recipe(**changes) -> Recipe:
+    return Recipe(**{"epochs": 4, "batch_size": 16, "patience": 100, **changes})
+
+
+def trained(rows: int = 60, net=None, steps=None, missing: bool = False, **options):
+    """Train on the first three quarters, validate on the rest: the network and the history."""
+    net = network() if net is None else net
+    everything = windows(rows, missing=missing)
+    cut = 3 * rows // 4
+    history = train(
+        net,
+        everything.within(slice(0, cut)),
+        everything.within(slice(cut, None)),
+        steps or recipe(),
+        **options,
+    )
+    return net, history
+
+
+def same_weights(a: torch.nn.Module, b: torch.nn.Module) -> bool:
+    first, second = a.state_dict(), b.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)

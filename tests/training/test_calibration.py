@@ -1,0 +1,80 @@
+import pytest
+import torch
+from torch import nn
+
+from fighter.data.windows import Windows
+from fighter.training.calibration import adjust, calibrate
+
+QUANTILES = (0.025, 0.1, 0.9, 0.975)
+
+
+class Fixed(nn.Module):
+    """Forecasts quantiles that are wrong: a tenth as wide as they should be, and too high."""
+
+    def __init__(self, horizon: int):
+        super().__init__()
+        self.horizon = horizon
+
+    def forward(self, batch, _):
+        size = batch.past.std(1, keepdim=True)[..., None]  # knows how wild the window is
+        places = torch.tensor([0.0, -0.2, -0.13, 0.13, 0.2]) + 0.3
+        return (size * places).expand(-1, self.horizon, -1, -1)
+
+
+def noise(rows: int, scale=1.0, seed: int = 0, missing: bool = False) -> Windows:
+    draw = torch.Generator().manual_seed(seed)
+    values = scale * torch.randn(rows, 2, generator=draw)
+    observed = torch.rand(rows, 2, generator=draw) > 0.2 if missing else None
+    return Windows.over(values, observed, 20, 3)
+
+
+def coverage(network, windows, offsets) -> list[float]:
+    batch = windows.gather(torch.arange(len(windows)))
+    y = adjust(network(batch, None), offsets)
+    inside = [
+        (y[..., a] <= batch.future) & (batch.future <= y[..., b]) for a, b in ((2, 3), (1, 4))
+    ]
+    return [100 * share.float().mean().item() for share in inside]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_wrong_quantiles_are_put_right(missing):
+    network = Fixed(3)
+    offsets = calibrate(network, noise(3000, missing=missing), QUANTILES)
+    assert coverage(network, noise(20_000, seed=1), offsets) == pytest.approx([80, 95], abs=3)
+
+
+def test_scores_are_relative_so_that_another_season_is_covered_too():
+    network = Fixed(3)
+    offsets = calibrate(network, noise(3000), QUANTILES)
+    calm = noise(20_000, scale=0.05, seed=1)
+    assert coverage(network, calm, offsets) == pytest.approx([80, 95], abs=3)
+
+
+def test_drift_within_validation_widens():
+    """Targets wander off in steps: what was enough for the past is not for what comes next."""
+    network = Fixed(3)
+    still, moving = noise(3000), noise(3000)
+    moving.values.add_(torch.linspace(0, 6, 3000)[:, None])
+    quiet, wide = (calibrate(network, w, QUANTILES) for w in (still, moving))
+    assert ((wide[:, 3] - wide[:, 0]) > 1.5 * (quiet[:, 3] - quiet[:, 0])).all()
+
+
+def test_quantiles_come_in_order():
+    y = adjust(torch.randn(5, 3, 2, 5), torch.randn(2, 4))
+    assert (y[..., 2:] >= y[..., 1:-1]).all()
+
+
+def test_a_series_that_is_never_observed_takes_the_mean_of_the_others():
+    windows = noise(500)
+    seen = torch.ones(500, 2, dtype=torch.bool)
+    seen[:, 1] = False
+    offsets = calibrate(Fixed(3), Windows.over(windows.values, seen, 20, 3), QUANTILES)
+    assert offsets.isfinite().all()
+    assert torch.equal(offsets[0], offsets[1])
+
+
+def test_few_windows():
+    offsets = calibrate(Fixed(3), noise(23), QUANTILES)
+    assert offsets.shape == (2, 4)
+    assert offsets.isfinite().all()

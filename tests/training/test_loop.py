@@ -1,0 +1,165 @@
+import json
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from fighter.errors import FighterError
+from fighter.training import Recipe, World, score, train
+from fighter.training.losses import make_loss
+
+from .nets import network, recipe, same_weights, trained, windows
+
+
+@pytest.fixture
+def before_step():
+    """Optimiser steps as they are about to be made: learning rate and norm of the gradient."""
+    seen = []
+
+    def look(optimiser, *_):
+        group = optimiser.param_groups[0]
+        norms = [p.grad.norm() for p in group["params"] if p.grad is not None]
+        seen.append((group["lr"], torch.stack(norms).norm().item()))
+
+    handle = register_optimizer_step_pre_hook(look)
+    yield seen
+    handle.remove()
+
+
+def test_same_seed_same_bits_with_dropout_on():
+    first, history = trained()
+    second, again = trained()
+    other, _ = trained(steps=recipe(seed=1))
+    assert same_weights(first, second)
+    assert history == again
+    assert not same_weights(first, other)
+
+
+def test_random_numbers_of_the_user_are_left_alone():
+    net = network()
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    trained(net=net)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_learning_rate_warms_up_and_falls_to_a_hundredth(before_step):
+    trained(steps=recipe(epochs=50, warmup=8, lr=0.01))
+    rates = [rate for rate, _ in before_step]
+    assert rates[:8] == pytest.approx([0.01 * (i + 1) / 8 for i in range(8)])
+    assert rates[8] == max(rates) == pytest.approx(0.01)
+    assert all(a >= b for a, b in pairwise(rates[8:]))
+    assert rates[-1] == pytest.approx(1e-4, rel=0.1)
+    middle = 8 + (len(rates) - 8) // 2
+    assert rates[middle] == pytest.approx(0.01 * (0.01 + 0.99 / 2), rel=0.02)
+
+
+def test_a_warmup_longer_than_the_run_is_shortened(before_step):
+    trained(steps=recipe(warmup=10_000, lr=0.01))
+    assert max(rate for rate, _ in before_step) == pytest.approx(0.01)
+
+
+def test_gradients_are_clipped(before_step):
+    trained(steps=recipe(loss="mse", clip=0.01))
+    norms = [norm for _, norm in before_step]
+    assert max(norms) <= 0.01 + 1e-6
+    assert max(norms) > 0.0099  # clipped, and not simply small
+
+
+def test_early_stopping_keeps_the_best_epoch():
+    net, history = trained(steps=recipe(epochs=200, patience=3, lr=0.05, ema=0.0))
+    scores = [record["validation"] for record in history]
+    best = scores.index(min(scores))
+    assert len(history) < 200
+    assert len(history) == best + 1 + 3
+    validation = windows().within(slice(45, None))
+    kept = score(net, validation, make_loss("mae", ()), World())
+    assert kept == scores[best] == history[-1]["best"]
+
+
+def test_without_validation_the_last_epoch_is_the_best():
+    everything, net = windows(), network()
+    history = train(net, everything, None, recipe(ema=0.0, patience=1))
+    assert len(history) == 4
+    assert history[-1]["validation"] is None
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+def test_the_average_of_weights_is_what_is_kept():
+    raw = []
+    net = network(dropout=0.0)
+    start = net.cycle.profile.detach().clone()
+    handle = register_optimizer_step_post_hook(
+        lambda *_: raw.append(net.cycle.profile.detach().clone())
+    )
+    try:
+        train(net, windows(), None, recipe(ema=0.8, lr=0.01))
+    finally:
+        handle.remove()
+    average = start
+    for step, weights in enumerate(raw):
+        decay = min(0.8, (1 + step) / (10 + step))
+        average = decay * average + (1 - decay) * weights
+    torch.testing.assert_close(net.cycle.profile.detach(), average)
+    assert not torch.allclose(net.cycle.profile.detach(), raw[-1])
+
+
+def test_every_window_is_seen_every_epoch():
+    """49 windows in batches of 16: the last batch of one counts too."""
+    everything = windows()
+    assert len(everything) == 49
+    seen = []
+    gather = type(everything).gather
+
+    class Spy(type(everything)):
+        def gather(self, index):
+            seen.append(index)
+            return gather(self, index)
+
+    train(network(), Spy(**vars(everything)), None, recipe(epochs=2))
+    for epoch in (seen[:4], seen[4:]):
+        assert sorted(torch.cat(epoch).tolist()) == list(range(49))
+    assert not torch.equal(seen[0], seen[4])
+
+
+def test_a_loss_that_is_no_number_is_a_clear_error():
+    net = network()
+    with torch.no_grad():
+        net.cycle.profile.fill_(float("nan"))
+    with pytest.raises(FighterError, match=r"training loss became nan in epoch 1: lower lr=0\.001"):
+        trained(net=net)
+
+
+def test_metrics_are_one_line_an_epoch_and_of_this_run_only(tmp_path):
+    place = tmp_path / "deep" / "run"
+    for _ in range(2):
+        _, history = trained(folder=place)
+        lines = (place / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line) for line in lines] == history
+    assert set(history[0]) == {"epoch", "loss", "validation", "best", "lr"}
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4]
+    assert sorted(path.name for path in place.iterdir()) == ["metrics.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"epochs": 0}, "epochs=0: needs at least 1"),
+        ({"ema": 1.0}, "ema=1.0: needs a number from 0 to below 1"),
+        ({"lr": 0.0}, "lr=0.0: needs a number above 0"),
+        ({"lr": math.nan}, "lr=nan"),
+    ],
+)
+def test_wrong_recipes(wrong, message):
+    with pytest.raises(FighterError, match=message):
+        Recipe(**wrong)
+
+
+def test_unknown_loss():
+    with pytest.raises(FighterError, match="loss='huber': needs one of mae, mse"):
+        make_loss("huber", ())

@@ -1,0 +1,43 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fighter.training import train
+from fighter.training.losses import make_loss
+
+from .nets import network, recipe, same_weights, windows
+
+
+@pytest.mark.parametrize("point", ["mae", "mse"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_against_numpy(point, masked):
+    rng = np.random.default_rng(0)
+    y, target = rng.normal(size=(3, 4, 2, 3)), rng.normal(size=(3, 4, 2))
+    seen = rng.random((3, 4, 2)) > 0.4 if masked else np.ones((3, 4, 2), bool)
+    error = target[..., None] - y
+    parts = [np.abs(error[..., 0]) if point == "mae" else error[..., 0] ** 2]
+    parts += [
+        2 * np.where(error[..., i] > 0, q * error[..., i], (q - 1) * error[..., i])
+        for i, q in ((1, 0.1), (2, 0.9))
+    ]
+    expected = np.mean(parts, 0)[seen].sum()
+    loss = make_loss(point, (0.1, 0.9))
+    total, count = loss(
+        torch.tensor(y), torch.tensor(target), torch.tensor(seen) if masked else None
+    )
+    assert count.item() == seen.sum()
+    assert total.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_hidden_values_change_nothing_of_training():
+    """Unobserved cells may hold anything: the weights come out the same, bit by bit."""
+    everything = windows(missing=True)
+    nets = []
+    for garbage in (0.0, 12345.0):
+        values = torch.where(everything.observed, everything.values, garbage)
+        net = network()
+        train(net, replace(everything, values=values), None, recipe())
+        nets.append(net)
+    assert same_weights(*nets)

@@ -1,0 +1,53 @@
+import io
+import sys
+import time
+
+import pytest
+
+from fighter.errors import FighterError
+from fighter.training import progress
+
+from .nets import recipe, trained
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_silent_unless_asked(capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trained()
+    assert capfd.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_bar_throttled_that_goes_away(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    start = time.monotonic()
+    trained(steps=recipe(epochs=60), verbose=True)
+    shown = terminal.getvalue()
+    assert "training" in shown
+    assert "validation" in shown
+    assert shown.count("\r") < 10 * (time.monotonic() - start) + 6
+    assert shown.rstrip(" ").endswith("\r")
+
+
+def test_lines_where_there_is_no_terminal(monkeypatch):
+    paper = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", paper)
+    clock = iter(range(0, 10_000, 3))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    trained(verbose=True)
+    lines = paper.getvalue().splitlines()
+    assert 1 <= len(lines) < 4
+    assert all("loss" in line and "validation" in line and "s left" in line for line in lines)
+
+
+def test_tensorboard_names_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    place = tmp_path / "run"
+    with pytest.raises(FighterError, match=r"tensorboard.*pip install 'fighter\[track\]'"):
+        trained(folder=place, tensorboard=True)
+    assert not place.exists()
