@@ -9,7 +9,7 @@ from .core import Core
 
 
 class CovariateHead(nn.Module):
-    """What covariates add to each step, in units of the window: a small perceptron per step.
+    """What covariates add to each step, whatever the window's scale: a small perceptron per step.
 
     It reads what is known of that step, by itself and against its mean over the look-back, and the
     mean and the last value of what is known of the past only. It begins at zero.
@@ -41,8 +41,8 @@ class ForecastNet(nn.Module):
     .. code-block:: text
 
         z = (x - mean) / std                    mean and std of the window's observed past
-        ŷ = unaffine(core(affine(z - cycle)) + covariates) + cycle
-        forecast = std · ŷ + mean
+        ŷ = unaffine(core(affine(z - cycle))) + cycle
+        forecast = std · ŷ + mean + covariates
 
     The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
     to the series anyway, so that a network that can serve any series still does.
@@ -91,11 +91,10 @@ class ForecastNet(nn.Module):
             z = z * observed  # a value that was not observed says nothing
         context = None if batch.calendar is None else batch.calendar[:, lookback - 1]
         y = self.core(z, context)
-        if self.covariates is not None:
-            y = y + self.covariates(batch, horizon)
         if self.affine is not None:
             y = self.affine.undo(y)
-        return (y + after[..., None]) * std[..., None] + mean[..., None]
+        y = (y + after[..., None]) * std[..., None] + mean[..., None]
+        return y if self.covariates is None else y + self.covariates(batch, horizon)
 
 
 class Affine(nn.Module):

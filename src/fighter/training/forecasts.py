@@ -46,20 +46,13 @@ def forecast(
         network.train(training)
 
 
-def score(
-    network: nn.Module,
-    windows: Windows,
-    loss: Loss,
-    world: World,
-    offset: int = 0,
-    batch_size: int = 256,
-) -> float:
+def score(network: nn.Module, windows: Windows, loss: Loss, world: World, offset: int = 0) -> float:
     """The mean loss over every window, none dropped."""
     device = windows.values.device
     mine = Windows(**{**vars(windows), "starts": world.share(windows.starts)})
     total = torch.zeros((), dtype=torch.float64, device=device)
     count = torch.zeros((), dtype=torch.float64, device=device)
-    for batch, y in forecast(network, mine, offset, batch_size):
+    for batch, y in forecast(network, mine, offset):
         part, number = loss(y, batch.future, batch.future_observed)
         total, count = total + part.double(), count + number.double()
     total, count = world.sum(total, count)

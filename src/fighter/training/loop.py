@@ -163,8 +163,7 @@ class _Run:
         own = self.swap(self.average)
         result = None
         if validation is not None:
-            size = 256 if validation.values.is_cuda else max(32, self.recipe.batch_size)
-            result = score(self.network, validation, self.loss, self.world, self.offset, size)
+            result = score(self.network, validation, self.loss, self.world, self.offset)
         if result is None or result < self.best_score or self.epoch == 1:
             self.best_score = math.inf if result is None else result
             self.best = {k: v.clone() for k, v in self.average.items()}

@@ -1,0 +1,72 @@
+"""How many targets lie inside the intervals, on rows that neither training nor calibration saw.
+
+    python -m benchmarks.coverage --data-dir DIR [--out results/coverage.json]
+
+The default Forecaster, look-back and horizon 96 (24 on the generated grid), fitted on the first
+80 % of rows and scored on every window of the last 20 %. Wants a GPU for the large data sets.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.provenance import provenance
+from fighter import Forecaster
+from fighter.data import grid_load
+from fighter.data.catalogue import load
+from fighter.forecaster import DataWarning
+
+LEVELS = (80, 95)
+DATA = ("grid", "weather", "eia_demand_hourly", "ETTh1")
+
+
+def table(name: str, data_dir: Path | None) -> Any:
+    if name != "grid":
+        return load(name, data_dir)
+    return (
+        grid_load().frame("pandas").pivot(index="ds", columns="unique_id", values="y").reset_index()
+    )
+
+
+def measure(name: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
+    df = table(name, data_dir)
+    test = len(df) - int(0.8 * len(df))
+    horizon = 24 if name == "grid" else 96
+    model = Forecaster(horizon, 96, level=LEVELS, seed=seed, verbose=False).fit(df.iloc[:-test])
+    scores = model.evaluate(df, last=test)
+    columns = [f"coverage-{level}" for level in LEVELS] + ["scaled_mae", "scaled_mse"]
+    means = {column: float(scores[column].mean()) for column in columns}
+    return {"data": name, "seed": seed, "epochs": len(model.history), **means}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Coverage of intervals on held-out rows.")
+    parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--data-dir", type=Path, help="where the data sets are")
+    parser.add_argument("--out", type=Path, help="also write the numbers as JSON")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", DataWarning)
+    print(f"{'data':>20} seed  {'80 %':>6} {'95 %':>6} {'MAE':>7} {'MSE':>7}")
+    rows = []
+    for name in args.data:
+        for seed in args.seeds:
+            row = measure(name, seed, args.data_dir)
+            rows.append(row)
+            print(
+                f"{name:>20} {seed:4}  {row['coverage-80']:6.1f} {row['coverage-95']:6.1f} "
+                f"{row['scaled_mae']:7.4f} {row['scaled_mse']:7.4f}",
+                flush=True,
+            )
+    if args.out:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        result = {"provenance": provenance(device), "rows": rows}
+        args.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
