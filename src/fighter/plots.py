@@ -161,7 +161,7 @@ def _bands(
         }
     return {
         level: (columns[f"{name}-lo-{level:g}"], columns[f"{name}-hi-{level:g}"])
-        for level in model.level or ()
+        for level in model.levels
     }
 
 
