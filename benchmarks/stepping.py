@@ -7,6 +7,7 @@ This file is also read in environments without Fighter.
 """
 
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -66,14 +67,17 @@ class Worker:
         self._name = module
         self.facts = self._answer()
         self.rates: list[float] = []  # steps per second, one number a turn
+        self.steps = 0
+        self.seconds = math.inf  # of the quickest step so far
 
-    def train(self, steps: int, count: bool = True) -> float:
-        """Seconds per step."""
+    def train(self, steps: int, count: bool = True) -> None:
+        """One turn."""
         self._tell(steps)
         seconds = self._answer()["seconds"] / steps
+        self.seconds = min(self.seconds, seconds)
         if count:
             self.rates.append(1 / seconds)
-        return seconds
+            self.steps += steps
 
     def end(self) -> None:
         self._tell(0)

@@ -30,6 +30,7 @@ from fighter.errors import FighterError
 
 STEPS, BATCH, WIDTH, HEADS = 96, 32, 512, 8
 MEMORY_STEPS = 30
+SLOW = 10  # seconds a step from which on there are two turns only
 WEATHER: dict[str, Any] = {"time_col": "date", "missing_values": [-9999]}
 
 
@@ -112,21 +113,19 @@ def race(
             peer = "model" in entry
             module = f"benchmarks.training_{'neuralforecast' if peer else 'fighter'}"
             workers.append(Worker(python if peer else sys.executable, module, entry, env))
-        first = [worker.train(1, count=False) for worker in workers]
-        lengths = [max(round(turn / min(one, worker.train(1, count=False))), 1)
-                   if one < 5 * turn else 1
-                   for one, worker in zip(first, workers, strict=True)]  # fmt: skip
+        for worker in workers:
+            worker.train(1, count=False)  # warms up
         for number in range(turns):
-            for worker, length, one in zip(workers, lengths, first, strict=True):
-                if one < 5 * turn or number < 2:  # two turns of what takes long
-                    worker.train(length)
+            for worker in workers:
+                if worker.seconds < SLOW or number < 2:
+                    worker.train(max(round(turn / worker.seconds), 1))
         for worker in workers:
             worker.end()
     finally:
         for worker in workers:
             worker.kill()
     rows = []
-    for entry, worker, length in zip(group, workers, lengths, strict=True):
+    for entry, worker in zip(group, workers, strict=True):
         windows = entry.get("windows", BATCH)
         rates = [windows * rate for rate in worker.rates]
         ours = [BATCH * rate for rate in workers[0].rates]
@@ -137,7 +136,7 @@ def race(
                 "windows_per_s_turns": rates,
                 "windows_per_step": windows,
                 "ms_per_step": 1e3 * windows / max(rates),
-                "steps": length * len(rates),
+                "steps": worker.steps,
                 "ratio": max(ours) / max(rates),
                 "ratio_median": statistics.median(
                     a / b for a, b in zip(ours, rates, strict=False)  # turn by turn
@@ -209,7 +208,8 @@ def main() -> None:
         kept = memory(weather or table, options, env)
     print(
         f"\npeak memory of a fit with default settings (two epochs of {MEMORY_STEPS} steps, "
-        f"each with its validation): {kept['fit_mb']:.0f} MB, {kept['over_mb']:.0f} MB over import torch"
+        f"each with its validation): {kept['fit_mb']:.0f} MB, "
+        f"{kept['over_mb']:.0f} MB over import torch"
     )
     if args.out:
         result = {"provenance": provenance("cpu"), "data": what, "rows": rows, "memory": kept}
