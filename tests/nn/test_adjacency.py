@@ -46,7 +46,7 @@ def test_every_parameter_of_a_graph_learns(kind):
 
 def test_a_static_graph_is_the_normalised_softplus_for_any_input():
     adjacency = StaticAdjacency(nodes=7, heads=2)
-    weights = torch.nn.functional.softplus(adjacency.logits)
+    weights = torch.nn.functional.softplus(10 * adjacency.logits)
     wanted = weights / weights.sum(-1, keepdim=True)
     for _ in range(2):
         torch.testing.assert_close(adjacency.graph(torch.randn(3, 7, 6))[2], wanted)
