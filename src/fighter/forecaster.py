@@ -22,7 +22,7 @@ from .models import CORES, ForecastNet, Task, build_core
 from .nn.series import lag_correlation
 from .plan import Plan
 from .preparation import Preparation, borrow_static, extend, with_targets
-from .training import Recipe, World, forecast, train
+from .training import Recipe, World, forecast, forget, train
 from .training.calibration import adjust, calibrate
 
 COLUMNS = {"naive": "SeasonalNaive"}
@@ -189,15 +189,16 @@ class Forecaster:
             df: pandas, polars or pyarrow; long (``unique_id, ds, y``) or wide (a column a series).
             static: a table with one row per id, for static covariates.
             warm_start: go on from the weights of the last fit instead of beginning anew.
-            folder: where to keep the ``metrics.jsonl`` of this run and, after every epoch, a
-                checkpoint from which a run that was cut off goes on. Nothing is written unless
-                this is given.
+            folder: where to keep ``metrics.jsonl``, after every epoch a checkpoint from which a
+                run that was cut off goes on, and in its place at the end the model, as ``save``
+                does. Nothing is written unless this is given.
             tensorboard: also write TensorBoard's files to ``folder``.
         """
         if warm_start:
             self._fitted()
         if tensorboard and folder is None:
             raise FighterError("tensorboard=True needs folder=, the place to write to")
+        place = Path(folder) if folder else None
         before = vars(self).copy()
         try:
             if warm_start:
@@ -206,13 +207,16 @@ class Forecaster:
             else:
                 panel = self._read(df, static)
                 _tell(panel.quirks)
-            place = Path(folder) if folder else None
             self._fit(panel, warm_start, folder=place, tensorboard=tensorboard)
         except BaseException:  # what was fitted before is not lost
             vars(self).clear()
             vars(self).update(before)
             raise
         self._like = first_row(df)
+        if place is not None:
+            self.save(place)
+            if World.join(self._device()).first:
+                forget(place)
         return self
 
     def _fit(self, panel: Panel, warm_start: bool = False, **places: Any) -> None:

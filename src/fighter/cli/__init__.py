@@ -40,6 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 when it worked, 1 when it did not, 130 when it was interrupted; a command line that
         cannot be read exits with 2.
     """
+    # Before torch is loaded: threads that wait sleep. Spinning ones, on a machine that has other
+    # work, wait for each other: a fit then takes many times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     try:

@@ -109,9 +109,7 @@ def fit(
             (out / name).unlink(missing_ok=True)
     fresh = not out.exists()
     try:
-        model = _train(table, settings, say, fixed, folder=out, tensorboard=tensorboard)
-        if is_first():
-            model.save(out)
+        _train(table, settings, say, fixed, folder=out, tensorboard=tensorboard)
     except BaseException:
         if fresh and is_first() and out.exists() and not any(out.iterdir()):
             out.rmdir()  # nothing to go on from

@@ -1,7 +1,7 @@
 """Training on tensors: the loop, losses, checkpoints, more than one device, progress."""
 
 from .forecasts import forecast, score
-from .loop import Recipe, train
+from .loop import Recipe, forget, train
 from .parallel import World
 
-__all__ = ["Recipe", "World", "forecast", "score", "train"]
+__all__ = ["Recipe", "World", "forecast", "forget", "score", "train"]

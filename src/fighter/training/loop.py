@@ -16,6 +16,8 @@ from .losses import Loss, make_loss
 from .parallel import World
 from .progress import MetricLog, Progress
 
+CHECKPOINT = "checkpoint.safetensors"
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -77,9 +79,9 @@ def train(
 
     Without validation windows the last epoch is the best. ``offset`` is the place of the windows'
     first row on the time axis that the network's cycle is counted on. In ``folder`` a checkpoint is
-    kept after every epoch, and removed at the end: a run that was cut off goes on from there and
-    ends where it would have ended. One of other data, or of other ``settings`` (whatever describes
-    the network), is refused.
+    kept after every epoch: a run that was cut off goes on from there and ends where it would have
+    ended. One of other data, or of other ``settings`` (whatever describes the network), is refused.
+    Who has put the result in a safe place calls :func:`forget`.
 
     Returns:
         One record per epoch: loss, validation score, learning rate. Seconds are not in it, so that
@@ -90,7 +92,7 @@ def train(
         run = _Run(network, windows, recipe, world, offset)
         checkpoint = None
         if folder is not None:
-            checkpoint = folder / "checkpoint.safetensors"
+            checkpoint = folder / CHECKPOINT
             run.identity = {
                 "settings": f"{recipe} {settings}",
                 "data": disk.fingerprint(windows, validation),
@@ -113,10 +115,12 @@ def train(
             bar.close()
             log.close()
         network.load_state_dict(run.best)
-        world.wait()
-        if checkpoint is not None and world.first:
-            disk.remove(checkpoint)
         return run.history
+
+
+def forget(folder: Path) -> None:
+    """Remove the checkpoint of a run whose result is kept elsewhere."""
+    disk.remove(folder / CHECKPOINT)
 
 
 class _Run:
