@@ -65,18 +65,22 @@ def coverage(df: pd.DataFrame, **settings) -> pd.Series:
     return scores[["coverage-80", "coverage-95"]].mean()
 
 
-@pytest.mark.parametrize("model", ["fighter", "linear"])
-def test_coverage_on_the_embedded_grid(model):
+# Within 3 points is the promise of the default model; a baseline is held to less.
+POINTS = pytest.mark.parametrize(("model", "points"), [("fighter", 3), ("linear", 5)])
+
+
+@POINTS
+def test_coverage_on_the_embedded_grid(model, points):
     df = grid_load().frame().drop(columns="temperature")
     found = coverage(df, model=model, max_epochs=3, width=32)
-    assert found.tolist() == pytest.approx([80, 95], abs=3)
+    assert found.tolist() == pytest.approx([80, 95], abs=points)
 
 
 @pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
-@pytest.mark.parametrize("model", ["fighter", "linear"])
-def test_coverage_on_weather(model, data_dir):
+@POINTS
+def test_coverage_on_weather(model, points, data_dir):
     """Every sixth row, the full hours, so that it takes seconds: from autumn to winter."""
     df = pd.read_parquet(data_dir / "weather.parquet")
     df = df[df.date.dt.minute == 0].rename(columns={"date": "ds"})
     found = coverage(df, model=model, max_epochs=3, width=32, missing_values=[-9999])
-    assert found.tolist() == pytest.approx([80, 95], abs=3)
+    assert found.tolist() == pytest.approx([80, 95], abs=points)
