@@ -97,7 +97,7 @@ def main() -> None:
     dtype = getattr(torch, args.dtype or ("bfloat16" if args.device == "cuda" else "float32"))
     print(f"{args.device}, {dtype}, width {WIDTH}, {HEADS} heads, κ={KAPPA}, batch 1")
     print("ms forward · ms forward+backward · MB kept; × = multiple of the fast path\n")
-    print(f"{'nodes':>6}" + "".join(f"{way:>44}" for way in WAYS))
+    print(f"{'nodes':>6}" + "".join(f"{way:>50}" for way in WAYS))
     rows = []
     for nodes in (96, 192, 336, 720, 1024, 2048, 4096, 8192):
         if nodes > args.most_nodes:
@@ -107,7 +107,7 @@ def main() -> None:
             for way in WAYS
             if nodes <= LIMITS[args.device].get(way, nodes)
         }
-        print(f"{nodes:>6}" + "".join(f"{_cell(row, way):>44}" for way in WAYS), flush=True)
+        print(f"{nodes:>6}" + "".join(f"{_cell(row, way):>50}" for way in WAYS), flush=True)
         rows.append({"nodes": nodes, **row})
     if args.out:
         result = {"provenance": provenance(args.device), "dtype": str(dtype), "rows": rows}
