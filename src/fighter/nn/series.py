@@ -40,20 +40,25 @@ def lag_correlation(
     lags: int,
 ) -> Float[Tensor, "lags"]:
     """Correlation of a value with the one k steps later, k = 0 … lags-1, averaged over series."""
-    seen = torch.ones_like(values) if observed is None else observed.to(values)
-    count = seen.sum(0).clamp(min=1)
-    centred = (values - (values * seen).sum(0) / count) * seen
+    seen = torch.ones_like(values, dtype=torch.bool) if observed is None else observed
+    some = zip(values.split(4, 1), seen.split(4, 1), strict=True)  # few at a time, to save memory
+    covariance = torch.cat([_lag_covariance(x, mask.to(x), lags) for x, mask in some], 1)
+    moving = covariance[0] > 1e-12
+    if not bool(moving.any()):
+        return torch.eye(lags)[0].to(values)
+    return (covariance[:, moving] / covariance[0, moving]).mean(1)
+
+
+def _lag_covariance(values: Tensor, seen: Tensor, lags: int) -> Tensor:
+    """Mean product of pairs k steps apart, over pairs that were observed. ``[lags, series]``"""
+    centred = (values - (values * seen).sum(0) / seen.sum(0).clamp(min=1)) * seen
     size = 2 * len(values)  # zero padding, or the end would meet the beginning
 
     def products(x: Tensor) -> Tensor:
         power = torch.fft.rfft(x, n=size, dim=0).abs().square()
         return torch.fft.irfft(power, n=size, dim=0)[:lags]
 
-    covariance = products(centred) / products(seen).round().clamp(min=1)
-    moving = covariance[0] > 1e-12
-    if not bool(moving.any()):
-        return torch.eye(lags)[0].to(values)
-    return (covariance[:, moving] / covariance[0, moving]).mean(1)
+    return products(centred) / products(seen).round().clamp(min=1)
 
 
 def time_basis(correlation: Float[Tensor, "lags"], steps: int) -> Float[Tensor, "steps steps"]:
