@@ -63,6 +63,7 @@ class Forecaster:
         missing_values: values that mean "not observed", such as ``[-9999]``.
         max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
             :class:`fighter.training.Recipe`.
+            The batch is 32 windows unless given, fewer with more than 128 series.
         validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
             given.
         seed: the same seed on the same machine gives the same weights.
@@ -97,7 +98,7 @@ class Forecaster:
         future: Sequence[str] = (),
         missing_values: Sequence[float] = (),
         max_epochs: int | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
         lr: float = 1e-3,
         weight_decay: float = 0.0,
         ema: float = 0.9995,
@@ -156,7 +157,7 @@ class Forecaster:
                 raise FighterError(f"{name}={value!r}: needs a list, such as [{value!r}]")
         for name in ("horizon", "lookback", "max_epochs", "batch_size", "patience", "width"):
             value = getattr(self, name)
-            if value is None and name not in ("horizon", "batch_size"):
+            if value is None and name != "horizon":
                 continue
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise FighterError(f"{name}={value!r}: needs a whole number of at least 1")
@@ -266,7 +267,8 @@ class Forecaster:
                 f"beside lookback {lookback} + horizon {horizon}: give at least "
                 f"{lookback + 2 * horizon} rows, or leave out level= and quantiles="
             )
-        steps = -(-(rows - lookback - horizon + 1) // self.batch_size)
+        batch_size = self.batch_size or choose.choose_batch(panel.n_series)
+        steps = -(-(rows - lookback - horizon + 1) // batch_size)
         epochs, patience = choose.choose_epochs(steps)
         auto = choose.choose_period(panel, rows) if self.cycle == "auto" else self.cycle
         return Plan(
@@ -279,6 +281,7 @@ class Forecaster:
             epochs=self.max_epochs or epochs,
             patience=self.patience or patience,
             network=self._network_options(panel, rows),
+            batch_size=batch_size,
         )
 
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
@@ -315,7 +318,7 @@ class Forecaster:
     def _recipe(self) -> Recipe:
         return Recipe(
             epochs=self.max_epochs or self.plan.epochs,
-            batch_size=self.batch_size,
+            batch_size=self.batch_size or self.plan.batch_size,
             lr=self.lr,
             weight_decay=self.weight_decay,
             ema=self.ema,

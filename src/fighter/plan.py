@@ -25,6 +25,7 @@ class Plan:
     epochs: int
     patience: int
     network: dict[str, Any]  # options of the network
+    batch_size: int = 32
 
 
 def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:
@@ -45,6 +46,11 @@ def choose_size(points: int) -> tuple[int, float]:
     """Width and dropout by the number of observed training values."""
     sizes = [(300_000, 512, 0.1), (30_000, 256, 0.3), (3_000, 128, 0.2), (0, 64, 0.2)]
     return next((width, dropout) for least, width, dropout in sizes if points >= least)
+
+
+def choose_batch(series: int) -> int:
+    """32 windows, fewer of many series: 4,096 series in a step, four windows at least."""
+    return min(max(4096 // series, 4), 32)
 
 
 def choose_epochs(steps: int) -> tuple[int, int]:
