@@ -414,3 +414,18 @@ def test_a_wrong_value_is_one_line_and_1(capsys):
     assert main(["theory", "--size", "0"]) == 1
     captured = capsys.readouterr()
     assert captured.err == "fighter: size=0: needs a whole number from 1 to 64\n"
+
+
+@pytest.mark.parametrize(
+    ("library", "here"),
+    [
+        ("with past= or future=.", "with --past or --future."),
+        ("pass missing_values=[-9999] or so", "pass --missing-values -9999 or so"),
+        ("lower lr=0.001, then", "lower --lr 0.001, then"),
+        ("fit with cycle=None.", "fit with --cycle None."),
+    ],
+)
+def test_messages_speak_of_flags(library, here):
+    from fighter.cli.settings import in_flags
+
+    assert in_flags(library) == here

@@ -152,4 +152,6 @@ def in_flags(text: str) -> str:
         return f"--{match[1].replace('_', '-')} {value}".strip()
 
     names = "|".join(_PARAMETERS)
-    return re.sub(rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w.+-]+)?", flag, text)
+    return re.sub(
+        rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w+-]([\w.+-]*\w)?)?", flag, text
+    )
