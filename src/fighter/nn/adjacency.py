@@ -116,7 +116,7 @@ class StaticAdjacency(Adjacency):
 
     For a fixed set of nodes, such as the series of a data set. An optimiser like Adam moves every
     parameter by about the learning rate a step, and an edge has further to go than a weight: the
-    factor lets it (on Weather and hourly load it lowers the validation error by about 1 %).
+    factor lets it.
     """
 
     gain = 10.0
