@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import torch.distributed
 from tyro.conf import Positional, arg
 
-from ..data.frames import to_panel
 from ..data.panel import Panel
 from ..errors import FighterError
 from ..forecaster import Forecaster
@@ -254,14 +253,7 @@ def _optional_table(name: str | None, data_dir: Path | None) -> Any:
 
 def _panel(model: Forecaster, table: Any) -> Panel:
     """A table as the model reads it."""
-    return to_panel(
-        table,
-        id_col=model.id_col,
-        time_col=model.time_col,
-        target_col=model.target_col,
-        missing_values=model.missing_values,
-        scheme=model.preparation.scheme,
-    )
+    return model._read(table, scheme=model.preparation.scheme)
 
 
 def _voice(settings: Any) -> Callable[[str], None]:
