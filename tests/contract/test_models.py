@@ -13,6 +13,9 @@ VARIANTS = {
     "linear": ("linear", {}),
     "naive": ("naive", {}),
     "transformer": ("transformer", SMALL),
+    "seq2seq": ("seq2seq", SMALL),
+    "informer": ("informer", {**SMALL, "layers": 2, "factor": 1}),
+    "autoformer": ("autoformer", SMALL),
     "fighter-patch": ("fighter", {**SMALL, "nodes": "patch", "adjacency": "cosine", "patch": 4}),
     "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),
     **{
@@ -145,7 +148,7 @@ def test_says_truly_whether_it_is_tied(variant):
 
 def test_unknown_name_and_option_are_refused():
     task = Task(LOOKBACK, HORIZON, 1)
-    with pytest.raises(FighterError, match="model='lstm': needs one of fighter"):
+    with pytest.raises(FighterError, match="model='lstm': needs one of autoformer"):
         build_core("lstm", task)
     with pytest.raises(FighterError, match="no option depth"):
         build_core("linear", task, depth=2)
