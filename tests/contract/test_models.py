@@ -148,7 +148,7 @@ def test_says_truly_whether_it_is_tied(variant):
 
 def test_unknown_name_and_option_are_refused():
     task = Task(LOOKBACK, HORIZON, 1)
-    with pytest.raises(FighterError, match="model='lstm': needs one of autoformer"):
+    with pytest.raises(FighterError, match="model='lstm': needs one of fighter"):
         build_core("lstm", task)
     with pytest.raises(FighterError, match="no option depth"):
         build_core("linear", task, depth=2)

@@ -19,8 +19,8 @@ from .seq2seq import Seq2Seq
 from .transformer import Transformer
 
 CORES: Mapping[str, type[Core]] = {
-    "autoformer": Autoformer,
     "fighter": Fighter,
+    "autoformer": Autoformer,
     "informer": Informer,
     "linear": Linear,
     "naive": SeasonalNaive,

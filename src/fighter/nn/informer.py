@@ -25,7 +25,7 @@ from .seq2seq import EncoderBlock
 
 
 def sample_size(factor: float, nodes: int) -> int:
-    """u = ⌈factor · ln S⌉, from 1 to S."""
+    """The number u = ⌈factor · ln S⌉, from 1 to S."""
     return min(max(ceil(factor * log(nodes)), 1), nodes)
 
 
