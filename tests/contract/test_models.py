@@ -13,6 +13,9 @@ VARIANTS = {
     "linear": ("linear", {}),
     "naive": ("naive", {}),
     "transformer": ("transformer", SMALL),
+    "seq2seq": ("seq2seq", SMALL),
+    "informer": ("informer", {**SMALL, "layers": 2, "factor": 1}),
+    "autoformer": ("autoformer", SMALL),
     "fighter-patch": ("fighter", {**SMALL, "nodes": "patch", "adjacency": "cosine", "patch": 4}),
     "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),
     **{

@@ -8,17 +8,23 @@ import inspect
 from collections.abc import Mapping
 
 from ..errors import FighterError
+from .autoformer import Autoformer
 from .core import Core, Task
 from .fighter import Fighter
 from .forecast import ForecastNet
+from .informer import Informer
 from .linear import Linear
 from .naive import SeasonalNaive
+from .seq2seq import Seq2Seq
 from .transformer import Transformer
 
 CORES: Mapping[str, type[Core]] = {
     "fighter": Fighter,
+    "autoformer": Autoformer,
+    "informer": Informer,
     "linear": Linear,
     "naive": SeasonalNaive,
+    "seq2seq": Seq2Seq,
     "transformer": Transformer,
 }
 
