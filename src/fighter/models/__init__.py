@@ -11,14 +11,27 @@ from ..errors import FighterError
 from .core import Core, Task
 from .fighter import Fighter
 from .forecast import ForecastNet
-from .linear import Linear
-from .naive import SeasonalNaive
+from .gcn import GCN
+from .gfsa import GFSA
+from .itransformer import ITransformer
+from .linear import DLinear, Linear
+from .naive import RepeatLast, SeasonalNaive, WindowMean
+from .patchtst import PatchTST
+from .reformer import Reformer
 from .transformer import Transformer
 
 CORES: Mapping[str, type[Core]] = {
     "fighter": Fighter,
+    "dlinear": DLinear,
+    "gcn": GCN,
+    "gfsa": GFSA,
+    "itransformer": ITransformer,
     "linear": Linear,
+    "mean": WindowMean,
     "naive": SeasonalNaive,
+    "patchtst": PatchTST,
+    "reformer": Reformer,
+    "repeat": RepeatLast,
     "transformer": Transformer,
 }
 

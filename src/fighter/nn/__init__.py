@@ -7,7 +7,9 @@ from .adjacency import Adjacency, DynamicAdjacency, MixedAdjacency, StaticAdjace
 from .convert import to_fighter
 from .encoder import FighterEncoder
 from .gcn import FlexibleGCN
+from .gfsa import GFSABlock
 from .layer import FighterLayer
+from .reformer import ReformerBlock, ReformerEncoder
 from .transformer import TransformerEncoder
 
 __all__ = [
@@ -16,7 +18,10 @@ __all__ = [
     "FighterEncoder",
     "FighterLayer",
     "FlexibleGCN",
+    "GFSABlock",
     "MixedAdjacency",
+    "ReformerBlock",
+    "ReformerEncoder",
     "StaticAdjacency",
     "TransformerEncoder",
     "to_fighter",
