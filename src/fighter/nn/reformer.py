@@ -74,21 +74,23 @@ def lsh_attention(
         """A chunk and the one before."""
         return torch.cat([x, x.roll(1, 3)], 4) if chunks > 1 else x
 
-    def differ(x: Tensor) -> Tensor:
-        """xᵢ - xⱼ for each node i of a chunk and each j that it may see."""
-        return x - seen(x).transpose(-1, -2)
+    def meet(x: Tensor, other: Tensor) -> Tensor:
+        """Where xᵢ is the other's j, for each node i of a chunk and each j that it may see."""
+        return x[..., None] == seen(other)[..., None, :]
 
     q, k = sort(qk[:, :, None]), sort(F.normalize(qk, dim=-1)[:, :, None])
     logits = qk.shape[-1] ** -0.5 * (q @ seen(k).transpose(-1, -2))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    rounds = torch.zeros_like(logits)  # N
+    at = place // chunk
+    here, next_ = bucket * chunks + at, bucket * chunks + (at + 1) % chunks
+    found = torch.zeros_like(logits)  # N
     for r in range(bucket.shape[2]):
-        together = differ(sort(bucket[:, :, r : r + 1, :, None])) == 0
-        near = differ(sort((place // chunk)[:, :, r : r + 1, :, None])) % chunks <= 1
-        rounds += together & near
-    logits = logits - rounds.clamp(min=1).log()
-    logits = logits.masked_fill(differ(sort(bucket[..., None])) != 0, HIDDEN)
-    logits = logits.masked_fill(differ(order.unflatten(3, (chunks, chunk))[..., None]) == 0, ITSELF)
+        mine, theirs = (sort(x[:, :, r : r + 1, :, None])[..., 0] for x in (here, next_))
+        found += meet(mine, mine) | meet(mine, theirs)
+    logits = logits - found.clamp(min=1).log()
+    own, position = sort(bucket[..., None])[..., 0], order.unflatten(3, (chunks, chunk))
+    logits = logits.masked_fill(~meet(own, own), HIDDEN)
+    logits = logits.masked_fill(meet(position, position), ITSELF)
 
     z = logits.logsumexp(-1, keepdim=True)
     o = (logits - z).exp().to(v.dtype) @ seen(sort(v[:, :, None]))
