@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -79,7 +81,7 @@ def test_more_rounds_come_closer_to_full_attention():
         (lsh_attention(qk, v, rotations[:, :rounds], bucket_size=8) - full).norm() / full.norm()
         for rounds in (1, 4, 16, 64)
     ]
-    assert all(more < 0.75 * fewer for fewer, more in zip(errors[:-1], errors[1:], strict=True))
+    assert all(more < 0.75 * fewer for fewer, more in pairwise(errors))
     assert errors[-1] < 0.2 * errors[0]
 
 

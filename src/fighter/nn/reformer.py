@@ -78,8 +78,9 @@ def lsh_attention(
         """Where xᵢ is the other's j, for each node i of a chunk and each j that it may see."""
         return x[..., None] == seen(other)[..., None, :]
 
-    q, k = sort(qk[:, :, None]), sort(F.normalize(qk, dim=-1)[:, :, None])
-    logits = qk.shape[-1] ** -0.5 * (q @ seen(k).transpose(-1, -2))
+    q = sort(qk[:, :, None])
+    k = F.normalize(q, dim=-1, eps=1e-6)  # a query of zeros has a gradient too
+    logits = q.shape[-1] ** -0.5 * (q @ seen(k).transpose(-1, -2))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     at = place // chunk
     here, next_ = bucket * chunks + at, bucket * chunks + (at + 1) % chunks
