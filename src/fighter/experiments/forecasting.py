@@ -119,9 +119,7 @@ def cut(
     """Windows whose targets lie in each part."""
     rows = torch.as_tensor(values, dtype=torch.float32).to(device)
     parts = {"train": split.train, "validation": split.val, "test": split.test}
-    return {
-        name: Windows.over(rows, None, lookback, horizon, part) for name, part in parts.items()
-    }
+    return {name: Windows.over(rows, None, lookback, horizon, part) for name, part in parts.items()}
 
 
 def per_series_errors(network: ForecastNet, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -137,9 +135,7 @@ def per_series_errors(network: ForecastNet, windows: Windows) -> tuple[np.ndarra
 
 
 @lru_cache(maxsize=4)
-def read(
-    name: str, path: str | None, data_dir: Path | None, clean: bool
-) -> tuple[np.ndarray, int]:
+def read(name: str, path: str | None, data_dir: Path | None, clean: bool) -> tuple[np.ndarray, int]:
     """Values ``[rows, series]`` as the benchmark has them, and steps in a day.
 
     Of more than 100 series the 100 of largest variance in the training rows are kept, as the paper

@@ -85,7 +85,9 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
             "graphs": {str(power): _picture(graph[0]) for power, graph in graphs.items()},
         }
         if isinstance(core, Fighter) and epoch == max(settings["snapshots"]):
-            found = layer_edges(layer, x[:1], lambda y: core.readout(y, series)[..., SERIES, 0].mean(1))
+            found = layer_edges(
+                layer, x[:1], lambda y: core.readout(y, series)[..., SERIES, 0].mean(1)
+            )
             seen["edges"] = _rounded(found.graph()[0])
             seen["forecast"] = {
                 "edges": found.edges.sum().item(),

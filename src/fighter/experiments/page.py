@@ -61,7 +61,9 @@ def write_page(folder: Path, page: Path) -> str:
     verdicts = judge({name: result["rows"] for name, result in results.items()})
     parts = [HEAD]
     if any(result["quick"] for result in results.values()):
-        parts.append("**A small version (`--quick`): the numbers below say nothing about the paper.**")
+        parts.append(
+            "**A small version (`--quick`): the numbers below say nothing about the paper.**"
+        )
     parts.append(markdown(["the paper", "here", "evidence"], [list(v) for v in verdicts]))
     for name, (title, text) in SECTIONS.items():
         if name in results:

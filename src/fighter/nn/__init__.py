@@ -8,8 +8,10 @@ from .autoformer import AutoformerBlock
 from .convert import to_fighter
 from .encoder import FighterEncoder
 from .gcn import FlexibleGCN
+from .gfsa import GFSABlock
 from .informer import InformerBlock
 from .layer import FighterLayer
+from .reformer import ReformerBlock, ReformerEncoder
 from .transformer import TransformerEncoder
 
 __all__ = [
@@ -19,8 +21,11 @@ __all__ = [
     "FighterEncoder",
     "FighterLayer",
     "FlexibleGCN",
+    "GFSABlock",
     "InformerBlock",
     "MixedAdjacency",
+    "ReformerBlock",
+    "ReformerEncoder",
     "StaticAdjacency",
     "TransformerEncoder",
     "to_fighter",
