@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from fighter import FighterError
-from fighter.training import forecasts
+from fighter.data.windows import MOST_AT_ONCE, Windows
 
 from ..tables import CONVERT, tail, tiny, waves
 from ..training.nets import same_weights
@@ -14,7 +14,7 @@ def test_evaluate_against_every_window_by_hand(monkeypatch):
     df = waves(70)
     df.loc[[65, 66, 120], "y"] = np.nan
     model = tiny(level=[80]).fit(tail(df, 20))
-    monkeypatch.setitem(forecasts.MOST_CELLS, "cpu", 18 * 2 * 4)  # batches of 4: the last has 3
+    monkeypatch.setitem(MOST_AT_ONCE, "cpu", (18 * 2 * 4, 256))  # batches of 4: the last has 3
     scores = model.evaluate(df, last=20).set_index("unique_id")
     stamps, errors, inside = np.sort(df.ds.unique()), [], []
     for origin in range(50, 65):  # every forecast origin whose six targets lie in the last 20 rows
@@ -47,14 +47,14 @@ def test_evaluate_in_bounded_batches(monkeypatch):
     df = waves(60, ids=[f"s{i}" for i in range(30)])
     model = tiny(model="linear").fit(df)
     sizes = []
-    gather = forecasts.Windows.gather
+    gather = Windows.gather
 
     def spy(self, index):
         sizes.append(len(index))
         return gather(self, index)
 
-    monkeypatch.setattr(forecasts.Windows, "gather", spy)
-    monkeypatch.setitem(forecasts.MOST_CELLS, "cpu", 18 * 30 * 5)
+    monkeypatch.setattr(Windows, "gather", spy)
+    monkeypatch.setitem(MOST_AT_ONCE, "cpu", (18 * 30 * 5, 256))
     model.evaluate(df)
     assert max(sizes) == 5
     assert sum(sizes) == 60 - 18 + 1

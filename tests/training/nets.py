@@ -16,24 +16,25 @@ def network(seed: int = 0, dropout: float = 0.2) -> ForecastNet:
     return ForecastNet(core, period=6)
 
 
-def windows(rows: int = 60, seed: int = 0, missing: bool = False) -> Windows:
+def windows(rows: int = 60, seed: int = 0, missing: bool = False, device: str = "cpu") -> Windows:
     draw = torch.Generator().manual_seed(seed)
     step = torch.arange(float(rows))[:, None]
     values = torch.sin(step + torch.arange(SERIES)) + 0.3 * torch.randn(
         rows, SERIES, generator=draw
     )
     observed = torch.rand(rows, SERIES, generator=draw) > 0.3 if missing else None
-    return Windows.over(values, observed, LOOKBACK, HORIZON)
+    observed = None if observed is None else observed.to(device)
+    return Windows.over(values.to(device), observed, LOOKBACK, HORIZON)
 
 
 def recipe(**changes) -> Recipe:
     return Recipe(**{"epochs": 4, "batch_size": 16, "patience": 100, **changes})
 
 
-def trained(rows: int = 60, net=None, steps=None, missing: bool = False, **options):
+def trained(rows=60, net=None, steps=None, missing=False, device="cpu", **options):
     """Train on the first three quarters, validate on the rest: the network and the history."""
-    net = network() if net is None else net
-    everything = windows(rows, missing=missing)
+    net = (network() if net is None else net).to(device)
+    everything = windows(rows, missing=missing, device=device)
     cut = 3 * rows // 4
     history = train(
         net,

@@ -11,7 +11,8 @@ from torch.optim.optimizer import (
 
 from fighter.errors import FighterError
 from fighter.training import Recipe, World, score, train
-from fighter.training.losses import make_loss
+from fighter.training.losses import forecast_objective, make_loss
+from fighter.training.steps import CapturedStep
 
 from .nets import network, recipe, same_weights, trained, windows
 
@@ -78,7 +79,7 @@ def test_early_stopping_keeps_the_best_epoch():
     assert len(history) < 200
     assert len(history) == best + 1 + 3
     validation = windows().within(slice(45, None))
-    kept = score(net, validation, make_loss("mae", ()), World())
+    kept = score(net, validation, forecast_objective("mae", ()), World())
     assert kept == scores[best] == history[-1]["best"]
 
 
@@ -165,3 +166,55 @@ def test_wrong_recipes(wrong, message):
 def test_unknown_loss():
     with pytest.raises(FighterError, match="loss='huber': needs one of mae, mse"):
         make_loss("huber", ())
+
+
+def test_any_data_can_be_trained_on():
+    """Data, objective and measure of one's own: here a regression on plain numbers."""
+
+    class Numbers:
+        device, at_once = torch.device("cpu"), 3
+
+        def __init__(self, x):
+            self.x = x
+
+        def __len__(self):
+            return len(self.x)
+
+        def batches(self, batch_size, generator=None):
+            yield from torch.randperm(len(self), generator=generator).split(batch_size)
+
+        def gather(self, index):
+            return self.x[index]
+
+    def squares(network, x):
+        return (network(x) - 3 * x).square().sum(), x.new_full((), len(x))
+
+    def error(network, x):
+        return (network.weight - 3).abs().sum() * len(x), x.new_full((), len(x))
+
+    net, seen = torch.nn.Linear(1, 1, bias=False), []
+    data = Numbers(torch.linspace(-1, 1, 20)[:, None])
+    history = train(
+        net, data, Numbers(data.x[:7]), recipe(epochs=30, lr=0.3, ema=0.0, patience=30),
+        objective=squares, measure=error,
+        on_epoch=lambda record: seen.append((net.weight - 3).abs().item()),
+    )  # fmt: skip
+    assert [record["validation"] for record in history] == pytest.approx(seen)
+    assert (net.weight - 3).abs().item() == pytest.approx(min(seen))
+    assert min(seen) < 0.1 < seen[0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_recorded_steps_are_the_same_steps(monkeypatch, ema):
+    """A CUDA graph changes how steps are launched, not what they do; the last batch is smaller."""
+
+    def run():
+        return trained(net=network(dropout=0.0), steps=recipe(epochs=6, ema=ema), device="cuda")
+
+    recorded, history = run()
+    monkeypatch.setattr(CapturedStep, "WARM_UP", 10**9)
+    eager, expected = run()
+    assert [r["loss"] for r in history] == pytest.approx([r["loss"] for r in expected], rel=1e-3)
+    for a, b in zip(recorded.state_dict().values(), eager.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-2, atol=1e-3)

@@ -10,6 +10,9 @@ from torch import Tensor
 from ..errors import FighterError
 from ..shapes import Bool, Float
 
+# Values and windows in a forward pass: a wide network makes hundreds of bytes of each value.
+MOST_AT_ONCE = {"cpu": (2**17, 256), "cuda": (2**22, 1024)}
+
 
 class Batch(NamedTuple):
     """B windows: L steps of past, H of future. A mask is None where everything is observed."""
@@ -90,6 +93,18 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the windows are gathered."""
+        return self.values.device
+
+    @property
+    def at_once(self) -> int:
+        """How many windows to forecast together: fewer of many series, to bound the memory."""
+        cells = (self.lookback + self.horizon) * self.values.shape[1]
+        most, batch = MOST_AT_ONCE.get(self.device.type, MOST_AT_ONCE["cpu"])
+        return min(batch, max(most // cells, 1))
 
     def gather(self, index: Tensor) -> Batch:
         """Copy the windows number ``index [B]``."""

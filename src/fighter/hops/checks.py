@@ -110,8 +110,8 @@ def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
 
 
 def check_rows(mask: Tensor | None, causal: bool) -> None:
-    """Every row of A must have something to look at; a compiled graph cannot stop to ask."""
-    if mask is None or torch.compiler.is_compiling():
+    """Every row of A must have something to look at; a recorded graph cannot stop to ask."""
+    if mask is None or torch.compiler.is_compiling() or _recording(mask):
         return
     if mask.ndim == 2:
         empty = ~mask.any(-1)
@@ -129,6 +129,10 @@ def check_rows(mask: Tensor | None, causal: bool) -> None:
             f"({int(empty.sum())} such in all): softmax has no value there; "
             "let it see itself, or drop it from the batch"
         )
+
+
+def _recording(mask: Tensor) -> bool:
+    return mask.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def causal_pairs(nodes: int, device: torch.device) -> Tensor:

@@ -17,7 +17,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ..data.windows import Windows
 from ..errors import FighterError
 
 
@@ -66,11 +65,11 @@ def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
-def fingerprint(*parts: Windows | None) -> str:
+def fingerprint(*parts: object | None) -> str:
     """A digest of data, by which a checkpoint of other data is known."""
     digest = hashlib.sha256()
-    for windows in parts:
-        for name, value in (vars(windows) if windows else {}).items():
+    for part in parts:
+        for name, value in ({} if part is None else vars(part)).items():
             digest.update(f"{name} {getattr(value, 'shape', value)} ".encode())
             if isinstance(value, Tensor):
                 digest.update(value.detach().cpu().contiguous().numpy().data)

@@ -1,20 +1,22 @@
 """The training loop: AdamW, warm-up and cosine, averaged weights, early stopping."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ..data.windows import Windows
 from ..errors import FighterError
 from . import checkpoint as disk
 from .forecasts import autocast, score
-from .losses import Loss, make_loss
+from .losses import Objective, forecast_objective
 from .parallel import World
 from .progress import MetricLog, Progress
+from .steps import CapturedStep, Examples
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -64,11 +66,14 @@ class Recipe:
 
 def train(
     network: nn.Module,
-    windows: Windows,
-    validation: Windows | None,
+    data: Examples,
+    validation: Examples | None,
     recipe: Recipe,
     *,
     offset: int = 0,
+    objective: Objective | None = None,
+    measure: Objective | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
     world: World = World(),  # noqa: B008
     folder: Path | None = None,
     tensorboard: bool = False,
@@ -77,25 +82,30 @@ def train(
 ) -> list[dict[str, Any]]:
     """Train in place and leave the weights of the best epoch in ``network``.
 
-    Without validation windows the last epoch is the best. ``offset`` is the place of the windows'
-    first row on the time axis that the network's cycle is counted on. In ``folder`` a checkpoint is
-    kept after every epoch: a run that was cut off goes on from there and ends where it would have
-    ended. One of other data, or of other ``settings`` (whatever describes the network), is refused.
-    Who has put the result in a safe place calls :func:`forget`.
+    What is made small is ``objective``; without one, the recipe's loss of a forecasting network
+    (``offset``: the place of the windows' first row on the time axis that its cycle is counted on).
+    The best epoch is that of the lowest ``measure`` (without one, the objective) over
+    ``validation``; without validation data it is the last. ``on_epoch`` is called with each record
+    while the weights to be judged are in the network.
+
+    In ``folder`` a checkpoint is kept after every epoch: a run that was cut off goes on from there
+    and ends where it would have ended. One of other data, or of other ``settings`` (whatever
+    describes the network), is refused. Who has put the result in a safe place calls :func:`forget`.
 
     Returns:
         One record per epoch: loss, validation score, learning rate. Seconds are not in it, so that
         two runs with one seed have equal records.
     """
-    devices = [windows.values.device] if windows.values.is_cuda else []
+    devices = [data.device] if data.device.type == "cuda" else []
+    objective = objective or forecast_objective(recipe.loss, recipe.quantiles, offset)
     with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
-        run = _Run(network, windows, recipe, world, offset)
+        run = _Run(network, data, recipe, world, objective, measure or objective)
         checkpoint = None
         if folder is not None:
             checkpoint = folder / CHECKPOINT
             run.identity = {
                 "settings": f"{recipe} {settings}",
-                "data": disk.fingerprint(windows, validation),
+                "data": disk.fingerprint(data, validation),
             }
             if checkpoint.exists():
                 run.resume(checkpoint)
@@ -104,7 +114,7 @@ def train(
         bar = Progress(verbose and world.first, recipe.epochs, run.steps, run.epoch)
         try:
             while run.epoch < recipe.epochs and run.since_best < recipe.patience:
-                record = run.one_epoch(validation, bar)
+                record = run.one_epoch(validation, bar, on_epoch)
                 if checkpoint is not None:
                     world.wait()
                     if world.first:
@@ -127,22 +137,31 @@ class _Run:
     """The state of a run, all of it."""
 
     def __init__(
-        self, network: nn.Module, windows: Windows, recipe: Recipe, world: World, offset: int
+        self,
+        network: nn.Module,
+        data: Examples,
+        recipe: Recipe,
+        world: World,
+        objective: Objective,
+        measure: Objective,
     ):
-        self.network, self.windows, self.recipe, self.world = network, windows, recipe, world
-        self.offset = offset
-        self.loss: Loss = make_loss(recipe.loss, recipe.quantiles)
-        self.steps = -(-len(windows) // recipe.batch_size)
+        self.network, self.data, self.recipe, self.world = network, data, recipe, world
+        self.objective, self.measure = objective, measure
+        self.steps = -(-len(data) // recipe.batch_size)
         learned = [p for p in network.parameters() if p.requires_grad]
+        cuda = data.device.type == "cuda"
+        # What changes from step to step is a tensor on CUDA, where steps are recorded.
+        self.lr: Tensor | float = torch.tensor(recipe.lr, device=data.device) if cuda else recipe.lr
+        self.mixing: Tensor | float = torch.tensor(1.0, device=data.device) if cuda else 1.0
         self.optimiser = None
         if learned:
-            fused = windows.values.device.type in ("cpu", "cuda")  # one pass over the weights
+            fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
             self.optimiser = torch.optim.AdamW(
-                learned, recipe.lr, weight_decay=recipe.weight_decay, fused=fused
+                learned, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
             )
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
-        self.average = {k: v.detach().clone() for k, v in network.state_dict().items()}
+        self.average = self.weights()
         self.best = self.average  # until the first epoch has one to keep
         self.history: list[dict[str, Any]] = []
         self.identity: dict[str, str] = {}  # what a checkpoint must have in common with this run
@@ -150,31 +169,43 @@ class _Run:
         if learned:
             compiled = torch.compile(network) if recipe.compile else network
             self.module = world.wrap(compiled)  # type: ignore[arg-type]
+        self.one_step: Callable[[Tensor], Tensor] | None = None
+        if self.optimiser is not None:
+            self.one_step = partial(self.compute, self.optimiser)
+            if cuda and world.size == 1 and not recipe.compile:
+                self.one_step = CapturedStep(self.one_step, recipe.batch_size)
 
-    def one_epoch(self, validation: Windows | None, bar: Progress) -> dict[str, Any]:
+    def one_epoch(
+        self,
+        validation: Examples | None,
+        bar: Progress,
+        on_epoch: Callable[[dict[str, Any]], None] | None,
+    ) -> dict[str, Any]:
         self.network.train()
         # Every epoch has seeds of its own, so that a run that goes on needs no random states.
         order = torch.Generator().manual_seed(self.recipe.seed + self.epoch)
         torch.manual_seed(self.recipe.seed + 7_919 * self.epoch + 1_000_003 * self.world.rank)
-        total = torch.zeros((), dtype=torch.float64, device=self.windows.values.device)
-        for index in self.windows.batches(self.recipe.batch_size, order):
-            if self.optimiser is not None:
-                total += self.one_step(self.optimiser, index)
+        total = torch.zeros((), dtype=torch.float64, device=self.data.device)
+        for index in self.data.batches(self.recipe.batch_size, order):
+            if self.one_step is not None:
+                self.set_rates()
+                total += self.one_step(index)
             self.step += 1
             bar.step()
         self.epoch += 1
         self.network.zero_grad()  # to free the memory for validation
+        if not self.recipe.ema:
+            self.average = self.weights()
         own = self.swap(self.average)
         result = None
         if validation is not None:
-            result = score(self.network, validation, self.loss, self.world, self.offset)
+            result = score(self.network, validation, self.measure, self.world)
         if result is None or result < self.best_score or self.epoch == 1:
             self.best_score = math.inf if result is None else result
             self.best = {k: v.clone() for k, v in self.average.items()}
             self.since_best = 0
         else:
             self.since_best += 1
-        self.swap(own)
         record = {
             "epoch": self.epoch,
             "loss": (total / self.steps).item(),
@@ -182,7 +213,6 @@ class _Run:
             "best": None if result is None else self.best_score,
             "lr": self.rate(),
         }
-        self.history.append(record)
         for name in ("loss", "validation"):
             if record[name] is not None and not math.isfinite(record[name]):
                 raise FighterError(
@@ -190,18 +220,31 @@ class _Run:
                     f"{self.epoch}: lower lr={self.recipe.lr}, or look for extreme values in the "
                     "data"
                 )
+        if on_epoch is not None:
+            on_epoch(record)
+        self.swap(own)
+        self.history.append(record)
         return record
 
-    def one_step(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
+    def set_rates(self) -> None:
+        """Learning rate and weight of the new in the average, for the step to come."""
+        decay = min(self.recipe.ema, (1 + self.step) / (10 + self.step))
+        if isinstance(self.lr, Tensor) and isinstance(self.mixing, Tensor):
+            self.lr.fill_(self.rate())
+            self.mixing.fill_(1 - decay)
+        else:
+            self.lr, self.mixing = self.rate(), 1 - decay
+
+    def compute(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
+        """One step on the examples number ``index``; the loss."""
         optimiser.zero_grad()  # first, to free the memory for the forward pass
         mine = self.world.share(index)
-        # Where windows are fewer than processes, one that has none takes part with weight zero.
-        batch = self.windows.gather(mine if len(mine) else index[:1])
+        # Where examples are fewer than processes, one that has none takes part with weight zero.
+        batch = self.data.gather(mine if len(mine) else index[:1])
         for group in optimiser.param_groups:
-            group["lr"] = self.rate()
-        with autocast(batch.past.device):
-            forecast = self.module(batch, batch.start + self.offset)
-        part, count = self.loss(forecast.float(), batch.future, batch.future_observed)
+            group["lr"] = self.lr
+        with autocast(self.data.device):
+            part, count = self.objective(self.module, batch)
         if not len(mine):
             part, count = 0 * part, 0 * count
         everywhere = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
@@ -209,7 +252,8 @@ class _Run:
         (loss * self.world.size).backward()  # wrap() averages over processes
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         optimiser.step()
-        self.update_average()
+        if self.recipe.ema:
+            self.update_average()
         return loss.detach() if self.world.size == 1 else self.world.sum(loss)[0]
 
     def rate(self) -> float:
@@ -223,16 +267,19 @@ class _Run:
 
     @torch.no_grad()
     def update_average(self) -> None:
-        decay = min(self.recipe.ema, (1 + self.step) / (10 + self.step)) if self.recipe.ema else 0.0
         for name, value in self.network.state_dict().items():
             if value.is_floating_point():
-                self.average[name].lerp_(value, 1 - decay)
+                self.average[name].lerp_(value, self.mixing)
             else:
                 self.average[name].copy_(value)
 
+    def weights(self) -> dict[str, Tensor]:
+        """A copy of what is in the network."""
+        return {k: v.detach().clone() for k, v in self.network.state_dict().items()}
+
     def swap(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Put ``state`` into the network and give back what was there."""
-        own = {k: v.detach().clone() for k, v in self.network.state_dict().items()}
+        own = self.weights()
         self.network.load_state_dict(state)
         return own
 
@@ -257,7 +304,7 @@ class _Run:
                     f"{path} was written by a run with other {name}: "
                     "go on with the same, or remove it to begin anew"
                 )
-        device = self.windows.values.device
+        device = self.data.device
         for name, value in state.items():
             setattr(self, name, value)
         try:
@@ -273,7 +320,7 @@ class _Run:
 
     def check_together(self) -> None:
         """All processes must go on from the same epoch."""
-        here = torch.tensor(float(self.epoch), device=self.windows.values.device)
+        here = torch.tensor(float(self.epoch), device=self.data.device)
         if self.world.sum(here).item() != self.world.size * self.epoch:
             raise FighterError(
                 f"process {self.world.rank} goes on after epoch {self.epoch} and others do not: "

@@ -1,14 +1,17 @@
-"""Losses over a batch, as a sum and the number of observed targets it is over."""
+"""Losses over a batch, as a sum and the number of terms it is over."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..shapes import Bool, Float
 
 Loss = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Objective = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
+"""What is made small: a network and a batch to a sum and the number of its terms."""
 
 POINT = {"mae": torch.abs, "mse": torch.square}
 
@@ -20,7 +23,7 @@ def make_loss(point: str, quantiles: Sequence[float]) -> Loss:
     """
     if point not in POINT:
         raise FighterError(f"loss={point!r}: needs one of {', '.join(POINT)}")
-    levels = torch.tensor(quantiles)
+    levels = torch.tensor(quantiles, dtype=torch.float32)
 
     def loss(
         forecast: Float[Tensor, "batch horizon series outputs"],
@@ -30,11 +33,27 @@ def make_loss(point: str, quantiles: Sequence[float]) -> Loss:
         error = target[..., None] - forecast
         parts = POINT[point](error[..., :1])
         if len(quantiles):
-            q, rest = levels.to(error), error[..., 1:]
-            parts = torch.cat([parts, 2 * torch.maximum(q * rest, (q - 1) * rest)], -1)
+            nonlocal levels
+            levels, rest = levels.to(error), error[..., 1:]  # moved once, not at every step
+            pinball = torch.maximum(levels * rest, (levels - 1) * rest)
+            parts = torch.cat([parts, 2 * pinball], -1)
         total = parts.mean(-1)
         if observed is None:
-            return total.sum(), torch.tensor(float(total.numel()), device=total.device)
+            return total.sum(), total.new_full((), total.numel())
         return (total * observed).sum(), observed.sum().to(total.dtype)
 
     return loss
+
+
+def forecast_objective(point: str, quantiles: Sequence[float], offset: int = 0) -> Objective:
+    """:func:`make_loss` of a forecasting network.
+
+    ``offset`` is the place of the windows' first row on the time axis that its cycle is counted on.
+    """
+    loss = make_loss(point, quantiles)
+
+    def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        forecast = network(batch, batch.start + offset)
+        return loss(forecast.float(), batch.future, batch.future_observed)
+
+    return objective
