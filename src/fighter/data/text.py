@@ -5,7 +5,7 @@ The tokenizer is Hugging Face's ``tokenizers`` (the extra ``text``), kept as its
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN = 0, 1
 SPECIAL = ["[PAD]", "[UNK]"]  # in the order of the ids above
+AT_ONCE = {"cpu": 2**14, "cuda": 2**18}  # tokens in a forward pass
 KINDS = ("word", "subword")
 
 # Character references that lost their ampersand on the way, "it #39;s" or "quot;yes quot;". By name
 # only those that are no English words: "int;" and "part;" are references too.
 _BARE = re.compile(
-    r"(?<![&\w])(#\d{2,5}|quot|apos|amp|lt|gt|nbsp|hellip|[mn]dash|[lr][sd]quo)(?=;)"
+    r"(?<![&;\w])(#\d{2,5}|quot|apos|amp|lt|gt|nbsp|hellip|[mn]dash|[lr][sd]quo)(?=;)"
 )
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
@@ -50,12 +51,14 @@ class Tokens:
 
     def __init__(self, tokenizer: "Tokenizer"):
         self.tokenizer = tokenizer
+        tokenizer.encode_special_tokens = True  # a text that says "[PAD]" means the word
 
     @classmethod
-    def learn(cls, texts: Iterable[str], kind: str = "word", size: int = 30_000) -> "Tokens":
-        """The ``size`` most frequent words of the texts, those that come twice at least, or pieces.
+    def learn(cls, texts: Sequence[str], kind: str = "word", size: int = 30_000) -> "Tokens":
+        """The ``size`` most frequent words of the texts, or pieces of words.
 
-        Upper case and accents are not kept. A punctuation mark is a word.
+        Upper case and accents are not kept. A punctuation mark is a word. Of a thousand texts and
+        more, what comes only once is left out: it says nothing of other texts.
         """
         if kind not in KINDS:
             raise FighterError(f"tokens={kind!r}: needs one of {', '.join(KINDS)}")
@@ -63,20 +66,21 @@ class Tokens:
             from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
         common: dict[str, Any] = {
             "vocab_size": size,
-            "min_frequency": 2,
+            "min_frequency": 2 if len(texts) >= 1000 else 1,
             "special_tokens": SPECIAL,
             "show_progress": False,
         }
         if kind == "word":
             tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
+            tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
             trainer = trainers.WordLevelTrainer(**common)
-        else:
-            tokenizer = Tokenizer(models.WordPiece(unk_token=SPECIAL[UNKNOWN]))
-            trainer = trainers.WordPieceTrainer(**common)
+        else:  # not WordPiece, which learns other pieces every time
+            tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN]))
+            tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+            trainer = trainers.BpeTrainer(**common)
         tokenizer.normalizer = normalizers.Sequence(
             [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
         )
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         tokenizer.train_from_iterator(map(clean, texts), trainer)
         return cls(tokenizer)
 
@@ -121,6 +125,12 @@ class Texts:
     def device(self) -> torch.device:
         """Where batches come from."""
         return self.tokens.device
+
+    @property
+    def at_once(self) -> int:
+        """How many texts to classify together, to bound the memory."""
+        most = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
+        return max(most // self.tokens.shape[1], 1)
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ class Size:
     kappa: int
 
     @property
-    def common(self) -> dict[str, object]:
+    def common(self) -> dict[str, Any]:
         """The arguments that all baselines share."""
         return {"heads": self.heads, "hidden_width": 4 * self.width, "dropout": self.dropout}
 
@@ -45,14 +46,12 @@ def _transformer(size: Size) -> nn.Module:
         size.width,
         query_width=size.width,
         value_width=size.width,
-        heads=size.heads,
-        hidden_width=4 * size.width,
         norm=True,
         residual=True,
         activation="gelu",
-        dropout=size.dropout,
         bias=True,
         scale=None,
+        **size.common,
     )
 
 
