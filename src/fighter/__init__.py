@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import errors, nn
+    from .classifier import TextClassifier
     from .errors import FighterError
     from .forecaster import Forecaster
     from .hops import multi_hop
 
 __version__ = "0.1.0"
-__all__ = ["FighterError", "Forecaster", "errors", "multi_hop", "nn"]
+__all__ = ["FighterError", "Forecaster", "TextClassifier", "errors", "multi_hop", "nn"]
 
-_HOMES = {"FighterError": ".errors", "Forecaster": ".forecaster", "multi_hop": ".hops"}
+_HOMES = {
+    "FighterError": ".errors",
+    "Forecaster": ".forecaster",
+    "TextClassifier": ".classifier",
+    "multi_hop": ".hops",
+}
 
 
 def __getattr__(name: str) -> Any:
