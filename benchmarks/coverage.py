@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.provenance import provenance
+from fighter.experiments.provenance import provenance
 from fighter import Forecaster
 from fighter.data import grid_load
 from fighter.data.catalogue import load
@@ -64,7 +64,7 @@ def main() -> None:
             )
     if args.out:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        result = {"provenance": provenance(device), "rows": rows}
+        result = {"provenance": provenance("python -m benchmarks.coverage", device), "rows": rows}
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -10,9 +10,21 @@ from fighter.models import CORES, ForecastNet, Task, build_core
 
 SMALL = {"width": 16, "heads": 2, "layers": 1}
 VARIANTS = {
+    "dlinear": ("dlinear", {"kernel": 5}),
+    "gcn": ("gcn", {"width": 16}),
+    "gfsa": ("gfsa", SMALL),
+    "itransformer": ("itransformer", SMALL),
     "linear": ("linear", {}),
+    "mean": ("mean", {}),
     "naive": ("naive", {}),
+    "patchtst": ("patchtst", {**SMALL, "patch": 4, "stride": 3}),
+    "reformer": ("reformer", {**SMALL, "bucket_size": 2, "rounds": 2}),
+    "repeat": ("repeat", {}),
     "transformer": ("transformer", SMALL),
+    "seq2seq": ("seq2seq", SMALL),
+    "informer": ("informer", {**SMALL, "layers": 2, "factor": 1}),
+    "autoformer": ("autoformer", SMALL),
+    "fighter-plain": ("fighter", {**SMALL, "nodes": "time", "adjacency": "dynamic", "plain": True}),
     "fighter-patch": ("fighter", {**SMALL, "nodes": "patch", "adjacency": "cosine", "patch": 4}),
     "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),
     **{
@@ -34,8 +46,8 @@ def build(variant: str, series: int, outputs: int = 3, seed: int = 0) -> Forecas
     torch.manual_seed(seed)
     task = Task(LOOKBACK, HORIZON, series, outputs=outputs, context=2, period=4)
     core = build_core(name, task, **options)
-    if name == "naive":
-        return ForecastNet(core, normalise=False)
+    if name in ("mean", "naive", "repeat"):  # nothing to learn
+        return ForecastNet(core, normalise=name != "naive")
     return ForecastNet(core, period=4, covariates=(1, 2))
 
 

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from fighter.data.windows import Batch
 from fighter.errors import FighterError
-from fighter.models import Task, build_core
+from fighter.models import ForecastNet, Task, build_core
 
 
 def test_repeats_the_last_period():
@@ -19,3 +20,24 @@ def test_repeats_the_last_value_without_a_period():
 def test_refuses_a_period_longer_than_the_lookback():
     with pytest.raises(FighterError, match="needs lookback ≥ 8"):
         build_core("naive", Task(lookback=6, horizon=2, series=1, period=8))
+
+
+def test_the_last_value_and_the_mean():
+    past = torch.tensor([1.0, 2.0, 6.0]).reshape(1, 3, 1)
+    task = Task(lookback=3, horizon=2, series=1, outputs=2)
+    assert build_core("repeat", task)(past).tolist() == [[[[6, 6]], [[6, 6]]]]
+    assert build_core("mean", task)(past).tolist() == [[[[3, 3]], [[3, 3]]]]
+
+
+def test_the_mean_is_of_what_was_observed():
+    past = torch.tensor([[1.0, 99.0, 6.0, 2.0, 99.0], [5.0] * 5])[..., None]
+    seen = past != 99
+    batch = Batch(past, past[:, :2], seen, None, torch.zeros(2, dtype=torch.long))
+    forecasts = {}
+    for name in ("mean", "repeat"):
+        network = ForecastNet(build_core(name, Task(lookback=5, horizon=2, series=1)))
+        assert not list(network.parameters())
+        forecasts[name] = network(batch, batch.start)[..., 0, 0]
+    wanted = torch.tensor([[3.0, 3.0], [5.0, 5.0]])
+    torch.testing.assert_close(forecasts["mean"], wanted)
+    torch.testing.assert_close(forecasts["repeat"], wanted)  # the last was not observed

@@ -5,6 +5,7 @@ from fighter.nn.series import (
     Cycle,
     TimeEmbedding,
     lag_correlation,
+    moving_average,
     time_basis,
     window_statistics,
 )
@@ -73,3 +74,13 @@ def test_a_cycle_is_read_by_position():
     for b, start in enumerate((3, -1)):
         for step in range(7):
             assert torch.equal(read[b, step], cycle.profile[(start + step) % 5])
+
+
+@pytest.mark.parametrize("kernel", [1, 4, 5, 25])
+def test_a_moving_average_goes_on_with_the_first_and_last_value(kernel):
+    x = torch.randn(2, 9, 3, dtype=torch.float64)
+    wanted = torch.zeros_like(x)
+    for t in range(9):
+        for step in range(t - (kernel - 1) // 2, t + kernel // 2 + 1):
+            wanted[:, t] += x[:, min(max(step, 0), 8)] / kernel
+    torch.testing.assert_close(moving_average(x, kernel), wanted)

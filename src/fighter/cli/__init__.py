@@ -29,6 +29,9 @@ COMMANDS = {
     "predict": Command(".forecasting", "predict", "Forecast with a model that was kept."),
     "evaluate": Command(".forecasting", "evaluate", "Score a model on a table, series by series."),
     "data": Command(".data", "app", "List, show, fetch and find known data sets."),
+    "reproduce": Command(
+        ".reproduce", "reproduce", "Make the paper's tables and figures anew, and judge its claims."
+    ),
     "theory": Command(".theory", "theory", "Check every identity of the paper on fresh numbers."),
 }
 

@@ -210,6 +210,14 @@ def find(name: str, data_dir: str | Path | None = None, part: str | None = None)
     )
 
 
+def at_hand(name: str, data_dir: str | Path | None = None, part: str | None = None) -> bool:
+    """Whether the file of a data set is on this machine."""
+    try:
+        return find(name, data_dir, part).is_file()
+    except FighterError:
+        return False
+
+
 def fetch(
     name: str,
     data_dir: str | Path | None = None,

@@ -8,17 +8,36 @@ import inspect
 from collections.abc import Mapping
 
 from ..errors import FighterError
+from .autoformer import Autoformer
 from .core import Core, Task
 from .fighter import Fighter
 from .forecast import ForecastNet
-from .linear import Linear
-from .naive import SeasonalNaive
+from .gcn import GCN
+from .gfsa import GFSA
+from .informer import Informer
+from .itransformer import ITransformer
+from .linear import DLinear, Linear
+from .naive import RepeatLast, SeasonalNaive, WindowMean
+from .patchtst import PatchTST
+from .reformer import Reformer
+from .seq2seq import Seq2Seq
 from .transformer import Transformer
 
 CORES: Mapping[str, type[Core]] = {
     "fighter": Fighter,
+    "autoformer": Autoformer,
+    "dlinear": DLinear,
+    "gcn": GCN,
+    "gfsa": GFSA,
+    "informer": Informer,
+    "itransformer": ITransformer,
     "linear": Linear,
+    "mean": WindowMean,
     "naive": SeasonalNaive,
+    "patchtst": PatchTST,
+    "reformer": Reformer,
+    "repeat": RepeatLast,
+    "seq2seq": Seq2Seq,
     "transformer": Transformer,
 }
 

@@ -31,6 +31,8 @@ class Fighter(Core):
         dropout: in the layers and before the head.
         channels: size of the embedding vector (series only).
         patch, stride: steps in a patch, and from one patch to the next (patch only).
+        plain: layers as the paper prints them, Y = σ(Σᵢ AⁱXWᵢ): no norm, no residual, no bias.
+            With ``nodes="time"``, ``adjacency="dynamic"`` and one head it is the paper's model.
     """
 
     basis: Tensor
@@ -49,6 +51,7 @@ class Fighter(Core):
         channels: int = 16,
         patch: int = 16,
         stride: int = 8,
+        plain: bool = False,
     ):
         super().__init__()
         if nodes not in ("series", "patch", "time"):
@@ -70,6 +73,9 @@ class Fighter(Core):
             heads=heads,
             adjacency=adjacency,
             nodes=count,
+            norm=not plain,
+            residual=not plain,
+            bias=not plain,
             dropout=dropout,
             final_activation=True,
         )

@@ -1,7 +1,9 @@
-"""One linear map from look-back to horizon, shared by all series: the bar to clear."""
+"""Linear maps from look-back to horizon, shared by all series: the bar to clear."""
 
 from torch import Tensor, nn
 
+from ..errors import FighterError
+from ..nn.series import moving_average
 from .core import Core, Task
 
 
@@ -19,3 +21,28 @@ class Linear(Core):
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         y = self.map(past.transpose(1, 2))
         return y.unflatten(-1, (self.task.horizon, self.task.outputs)).transpose(1, 2)
+
+
+class DLinear(Core):
+    """ŷ = W_t m + b_t + W_r (x - m) + b_r for each series, m the moving average of x.
+
+    After Zeng et al. (2023). Weights start as torch draws them.
+
+    Args:
+        task: sizes.
+        kernel: steps of the moving average.
+    """
+
+    tied = False
+
+    def __init__(self, task: Task, kernel: int = 25):
+        super().__init__()
+        if kernel < 1:
+            raise FighterError(f"kernel={kernel}: needs at least 1 step")
+        self.task, self.kernel = task, kernel
+        self.trend, self.remainder = Linear(task), Linear(task)
+
+    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        trend = moving_average(past, self.kernel)
+        return self.trend(trend) + self.remainder(past - trend)

@@ -1,4 +1,9 @@
-"""What happened one period ago happens again. Nothing is learned."""
+"""Forecasts that need no learning: what was goes on.
+
+A core is given 0 for a value that was not observed. In a window that is normalised, 0 is the mean
+of what was observed, so a gap is forecast as that mean, and the mean of the window is the mean of
+what was observed. Without normalising, 0 is the mean of the training data.
+"""
 
 import torch
 from torch import Tensor
@@ -23,9 +28,37 @@ class SeasonalNaive(Core):
                 f"needs lookback ≥ {period}"
             )
         steps = torch.arange(task.horizon) % period
-        self.task = task
         self.register_buffer("index", task.lookback - period + steps, persistent=False)
 
     def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         return past[:, self.index, :, None].expand(-1, -1, -1, self.task.outputs)
+
+
+class RepeatLast(Core):
+    """The last value, at every step."""
+
+    tied = False
+
+    def __init__(self, task: Task):
+        super().__init__()
+        self.task = task
+
+    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        return past[:, -1:, :, None].expand(-1, self.task.horizon, -1, self.task.outputs)
+
+
+class WindowMean(Core):
+    """The mean of the look-back, at every step."""
+
+    tied = False
+
+    def __init__(self, task: Task):
+        super().__init__()
+        self.task = task
+
+    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        mean = past.mean(1, keepdim=True)[..., None]
+        return mean.expand(-1, self.task.horizon, -1, self.task.outputs)

@@ -1,6 +1,7 @@
 """What forecasting networks do to a window before and after the graph: normalise, cycle, basis."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..shapes import Bool, Float
@@ -18,6 +19,16 @@ def window_statistics(
     mean = (past * observed).sum(1, keepdim=True) / count.clamp(min=1)
     square = ((past - mean).square() * observed).sum(1, keepdim=True) / count.clamp(min=1)
     return mean, torch.where(count > 0, (square + 1e-5).sqrt(), 1.0)
+
+
+def moving_average(
+    x: Float[Tensor, "batch steps series"], kernel: int
+) -> Float[Tensor, "batch steps series"]:
+    """The mean over ``kernel`` steps around each; the first and last value go on at the ends."""
+    before, after = (kernel - 1) // 2, kernel // 2
+    x = x.transpose(1, 2)
+    x = torch.cat([x[..., :1].expand(-1, -1, before), x, x[..., -1:].expand(-1, -1, after)], -1)
+    return F.avg_pool1d(x, kernel, stride=1).transpose(1, 2)
 
 
 class Cycle(nn.Module):

@@ -1,0 +1,60 @@
+"""``fighter reproduce``."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import torch
+from tyro.conf import Positional
+
+from ..experiments.reproduce import EXPERIMENTS
+from ..experiments.reproduce import reproduce as run
+from ..experiments.runs import Place
+from ..experiments.scale import FULL, QUICK
+from ..output import check_target
+
+
+def reproduce(
+    what: Positional[Literal["table1", "kappa", "agnews", "heatmaps", "backward", "all"]],
+    quick: bool = False,
+    jobs: int | None = None,
+    results: Path = Path("reproduction"),
+    page: Path | None = None,
+    electricity: Path | None = None,
+    data_dir: Path | None = None,
+    device: str | None = None,
+) -> None:
+    """Make the paper's tables and figures anew, and say which of its claims hold.
+
+    Example: fighter reproduce all --quick --data-dir data
+
+    Runs that were made before are not made again: after a kill, call it again. Several runs share
+    a GPU best under CUDA's multi-process service (nvidia-cuda-mps-control -d).
+
+    Args:
+        what: one experiment, or all.
+        quick: a small version, minutes on two cores, whose numbers mean nothing.
+        jobs: runs at a time; one per core unless given, 12 at most.
+        results: folder for the results (JSON) and the runs.
+        page: Markdown file to write, pictures beside it; reproduction.md in the results unless given.
+        electricity: the whole Electricity file (CSV or Parquet); hourly load stands in without it.
+        data_dir: where to look for data first; then $FIGHTER_DATA, then the cache.
+        device: cpu or cuda; a GPU if there is one.
+    """
+    if quick and results == Path("reproduction"):
+        results = Path("reproduction-quick")
+    page = page or results / "reproduction.md"
+    check_target(results)
+    check_target(page, (".md",))
+    names = EXPERIMENTS if what == "all" else (what,)
+    verdicts = run(
+        names,
+        QUICK if quick else FULL,
+        Place(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        results,
+        page,
+        jobs=min(os.cpu_count() or 1, 12) if jobs is None else jobs,
+        electricity=None if electricity is None else str(electricity),
+        say=lambda line: print(line, flush=True),
+    )
+    print(f"\n{verdicts}\n\nTables and figures: {page}")

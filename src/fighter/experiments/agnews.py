@@ -1,0 +1,109 @@
+"""AG News: one block of each model over words, and a sweep of κ."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ..classifier import TextClassifier
+from ..data import catalogue
+from . import figures, paper
+from .runs import Place, Record, Run
+from .scale import Scale
+from .tables import by, count, markdown, number
+
+BASELINES = ("Autoformer", "Informer", "Reformer", "Transformer")
+TITLES = {
+    "train": "all 120,000 articles of the official training file",
+    "train_partial": "43,361 of the 120,000 articles of the official training file",
+}
+
+
+def plan(scale: Scale, place: Place, electricity: str | None = None) -> list[Run]:
+    """The five models of Table 1 and Fighter at other κ; on the whole file where it is at hand."""
+    del electricity
+    whole = catalogue.at_hand("agnews", place.data_dir, "train")
+    part = "train" if whole else "train_partial"
+    catalogue.find("agnews", place.data_dir, part)  # raises, and tells how to get it
+    models = [(label, {"model": label.casefold()}) for label in BASELINES]
+    models += [(f"Fighter κ={kappa}", {"kappa": kappa}) for kappa in scale.text_kappas]
+    return [
+        Run(
+            "agnews",
+            {
+                "part": part,
+                "articles": scale.articles,
+                "epochs": scale.text_epochs,
+                "seed": seed,
+                "options": {**options, **({"width": scale.width} if scale.articles else {})},
+            },
+            {"data": "AG News", "model": label, "seed": seed},
+        )
+        for seed in scale.seeds
+        for label, options in models
+    ]
+
+
+def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Train on all but a tenth of the articles, choose the epoch on that, score on the test file."""
+    texts, labels = read(settings["part"], place.data_dir)
+    test = read("test", place.data_dir)
+    if settings["articles"] is not None:
+        texts, labels = texts[: settings["articles"]], labels[: settings["articles"]]
+    model = TextClassifier(
+        max_epochs=settings["epochs"],
+        patience=settings["epochs"],
+        seed=settings["seed"],
+        device=place.device,
+        verbose=False,
+        **settings["options"],
+    )
+    model.fit(texts, labels, on_epoch=lambda record: record.update(test=model.score(*test)))
+    best = min(model.history, key=lambda record: record["validation"])
+    return {
+        "accuracy": model.score(*test),
+        "last_accuracy": model.history[-1]["test"],
+        "best_epoch": best["epoch"],
+        "validation": best["validation"],
+        "parameters": sum(p.numel() for p in model.network.parameters()),
+        "block_parameters": sum(p.numel() for p in model.network.blocks.parameters()),
+        "curves": {
+            name: [round(record[key], 5) for record in model.history]
+            for name, key in (("accuracy", "test"), ("loss", "loss"))
+        },
+    }
+
+
+@lru_cache(maxsize=2)
+def read(part: str, data_dir: Path | None) -> tuple[list[str], list[int]]:
+    """Title and description as one text, and the class."""
+    table = catalogue.load("agnews", data_dir, part=part)
+    texts = (table["title"] + " " + table["description"]).str.strip()
+    return texts.tolist(), table["label"].tolist()
+
+
+def section(rows: Sequence[Record], pictures: Path) -> str:
+    """Table and learning curves."""
+    groups = by(rows, "model")
+    curves = {
+        label: {name: [r["curves"][name] for r in results] for name in ("accuracy", "loss")}
+        for label, results in groups.items()
+        if label == "Transformer" or label.startswith("Fighter")
+    }
+    figures.curves_figure(curves, pictures / "agnews.png")
+    lines = [
+        [
+            label,
+            f"{paper.ACCURACY[label]:.3f}" if label in paper.ACCURACY else "-",
+            number(results, "accuracy"),
+            number(results, "last_accuracy"),
+            count(results, "block_parameters"),
+            count(results, "best_epoch"),
+        ]
+        for label, results in groups.items()
+    ]
+    header = [
+        "model", "paper", "ours, epoch chosen on validation", "ours, last epoch",
+        "parameters of the block", "best epoch",
+    ]  # fmt: skip
+    return f"![Learning curves]({pictures.name}/agnews.png)\n\n{markdown(header, lines)}"

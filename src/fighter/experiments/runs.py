@@ -1,0 +1,154 @@
+"""Many trainings, several at a time, each done once.
+
+A run is described by plain settings. Its record is kept in a file named by a hash of them, so that
+whoever asks again, after a kill too, gets what is there and trains only the rest.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import FighterError
+from ..output import whole_file
+from .provenance import commit
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training and what is measured on it.
+
+    Args:
+        kind: the module of this room whose ``perform(settings, place)`` does it.
+        settings: all that its result depends on.
+        tags: what it stands for in a table.
+    """
+
+    kind: str
+    settings: Mapping[str, Any]
+    tags: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return ", ".join(f"{name} {value}" for name, value in self.tags.items())
+
+    @property
+    def key(self) -> str:
+        """A hash of the settings."""
+        text = json.dumps([self.kind, self.settings], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs happen: nothing that their results should depend on."""
+
+    data_dir: Path | None = None
+    device: str = "cpu"
+
+
+def perform(
+    runs: Sequence[Run],
+    folder: Path,
+    place: Place,
+    *,
+    jobs: int = 1,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Record]:
+    """The records of all runs, in their order; those not yet in ``folder`` are made now.
+
+    A record holds the tags, settings, commit, seconds and the result. ``jobs`` runs share the
+    device. When one fails, the others are finished first.
+    """
+    if jobs < 1:
+        raise FighterError(f"jobs={jobs}: needs at least 1")
+    folder.mkdir(parents=True, exist_ok=True)
+    unique = {run.key: run for run in runs}
+    todo = [run for key, run in unique.items() if not (folder / f"{key}.json").exists()]
+    say(f"{len(unique)} runs, {len(unique) - len(todo)} of them done before")
+    failures: list[str] = []
+    outcomes = _one_by_one(todo, folder, place) if jobs == 1 else _pool(todo, folder, place, jobs)
+    for done, (run, error) in enumerate(outcomes, len(unique) - len(todo) + 1):
+        if error is None:
+            said = f"{run.label}: {_read(folder, run)['seconds']:.0f} s"
+        else:
+            said = f"{run.label}: {type(error).__name__}: {error}"
+            failures.append(said)
+        say(f"[{done}/{len(unique)}] {said}")
+    if failures:
+        raise FighterError(
+            f"{len(failures)} of {len(unique)} runs failed, the others are kept; the first: "
+            f"{failures[0]}"
+        )
+    return [{**run.tags, **_read(folder, run)} for run in runs]
+
+
+Outcomes = Iterator[tuple[Run, Exception | None]]
+
+
+def _one_by_one(todo: list[Run], folder: Path, place: Place) -> Outcomes:
+    for run in todo:
+        yield run, _attempt(run, folder, place)
+
+
+def _pool(todo: list[Run], folder: Path, place: Place, jobs: int) -> Outcomes:
+    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    with ProcessPoolExecutor(min(jobs, len(todo) or 1), context, _prepare_worker) as pool:
+        try:
+            futures = {pool.submit(_attempt, run, folder, place): run for run in todo}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BrokenProcessPool as error:
+            raise FighterError(
+                "a process was killed, perhaps for want of memory: the finished runs are kept, "
+                f"call again with fewer than jobs={jobs}"
+            ) from error
+        except (GeneratorExit, KeyboardInterrupt):
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+
+
+def _prepare_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    torch.set_num_threads(1)
+
+
+def _attempt(run: Run, folder: Path, place: Place) -> Exception | None:
+    """Do a run and keep its record; an error is given back, so that the others go on."""
+    start = time.perf_counter()
+    try:
+        result = import_module(f".{run.kind}", __package__).perform(run.settings, place)
+    except Exception as error:  # reported by `perform` when the others are done
+        return error
+    record = {
+        "settings": run.settings,
+        "commit": commit(),
+        "seconds": round(time.perf_counter() - start, 1),
+        "result": result,
+    }
+    with whole_file(folder / f"{run.key}.json") as beside:
+        beside.write_text(json.dumps(record) + "\n")
+    return None
+
+
+def _read(folder: Path, run: Run) -> Record:
+    path = folder / f"{run.key}.json"
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise FighterError(f"{path} is damaged: remove it, and the run is made again") from error

@@ -1,0 +1,56 @@
+"""Numbers of several seeds as text."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from .runs import Record
+
+
+def by(rows: Sequence[Record], *tags: str) -> dict[Any, list[Record]]:
+    """Results grouped by tags: what differs within a group is the seed."""
+    groups: dict[Any, list[Record]] = {}
+    for row in rows:
+        key = row[tags[0]] if len(tags) == 1 else tuple(row[tag] for tag in tags)
+        groups.setdefault(key, []).append(row["result"])
+    return groups
+
+
+def mean(results: Sequence[Record], name: str) -> float:
+    """Over seeds."""
+    return statistics.fmean(result[name] for result in results)
+
+
+def spread(results: Sequence[Record], name: str) -> float:
+    """Standard deviation over seeds; 0 of a single one."""
+    values = [result[name] for result in results]
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def number(results: Sequence[Record] | None, name: str) -> str:
+    """Mean ± deviation, with digits that fit the size."""
+    if not results:
+        return "-"
+    middle, wide = mean(results, name), spread(results, name)
+    digits = 4 if middle < 0.1 else 3
+    return f"{middle:.{digits}f}" + (f" ± {wide:.{digits}f}" if len(results) > 1 else "")
+
+
+def pair(results: Sequence[Record] | None, unit: str) -> str:
+    """MSE / MAE."""
+    if not results:
+        return "-"
+    return f"{number(results, f'{unit}_mse')} / {number(results, f'{unit}_mae')}"
+
+
+def count(results: Sequence[Record], name: str) -> str:
+    """A whole number, the mean over seeds."""
+    if results[0][name] is None:
+        return "-"
+    return f"{round(mean(results, name)):,}"
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

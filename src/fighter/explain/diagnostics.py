@@ -1,0 +1,135 @@
+"""What each hop of a layer does, in a few numbers, for a given input."""
+
+import math
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from .layer import HopParts, Layer, hop_parts
+
+
+@dataclass(frozen=True, eq=False)
+class HopDiagnostics:
+    """Per head and hop, ``[heads, hops]``, the mean over the examples; NaN where undefined.
+
+    Hᵢ = AⁱT is what hop i sees (T the layer's input after its norm), Mᵢ = AⁱTWᵢ what it sends,
+    Y = Σᵢ Mᵢ, all of one head, before heads are mixed and a bias is added. C takes the mean over
+    nodes away. Norms and products are over all nodes and columns.
+    """
+
+    powers: tuple[int, ...]
+    spectral_gap: Tensor
+    """[heads]: 1 - |λ₂(A)| = 1 - ρ(CA). Small: hops stay distinct. Near 1: all from A² on alike."""
+    dispersion: Tensor
+    """‖C Hᵢ‖ / ‖C T‖. Below 0.05 all nodes see the same row."""
+    norm_share: Tensor
+    """‖Mᵢ‖ / Σₘ ‖Mₘ‖. The size of a hop, whether or not others cancel it."""
+    signed_share: Tensor
+    """⟨Mᵢ, Y⟩ / ‖Y‖². Adds up to 1; negative where a hop cancels others."""
+    entropy: Tensor
+    """-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ / ln S, mean over nodes j. 0: one source; 1: all alike."""
+    effective_sources: Tensor
+    """exp(-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ), mean over nodes j: how many nodes are listened to."""
+    mean_lag: Tensor
+    """Σₛ |j-s| Aⁱⱼₛ, mean over nodes j: how far away they are."""
+    redundancy: Tensor
+    """cos(Hᵢ, Hᵢ₊₁), with the next power of the layer; NaN for the last."""
+
+    def table(self) -> list[dict[str, int | float | None]]:
+        """One row per head and hop; None where a number is undefined."""
+        names = [field.name for field in fields(self)[2:]]
+        return [
+            {"head": head, "power": power, "spectral_gap": _number(self.spectral_gap[head])}
+            | {name: _number(getattr(self, name)[head, hop]) for name in names}
+            for head in range(len(self.spectral_gap))
+            for hop, power in enumerate(self.powers)
+        ]
+
+
+@torch.no_grad()
+def diagnose(
+    layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> HopDiagnostics:
+    """Measure the hops of a Fighter layer, or of a Transformer block's attention, for ``x``.
+
+    It stores Aⁱ and takes eigenvalues of A, which costs S³ per example and head.
+
+    Example:
+        >>> import torch
+        >>> from fighter.nn import FighterLayer
+        >>> from fighter.explain import diagnose
+        >>> found = diagnose(FighterLayer(8, kappa=3, heads=2), torch.randn(4, 9, 8))
+        >>> found.dispersion.shape, len(found.table())
+        (torch.Size([2, 3]), 6)
+
+    """
+    parts = hop_parts(layer, x, mask, causal)
+    seen = torch.ones_like(x[..., 0]) if mask is None or mask.ndim != 2 else mask.to(x)
+    graphs = torch.stack(parts.graphs(), 2)  # [B, heads, hops, S, S]
+    rows = seen[:, None, None, :, None]  # padded nodes are not counted
+    features = graphs @ parts.inputs[:, None, None] * rows  # Hᵢ [B, heads, hops, S, D]
+    messages = graphs @ torch.stack(parts.values, 2) * rows  # Mᵢ [B, heads, hops, S, width]
+    return HopDiagnostics(
+        parts.powers,
+        spectral_gap(parts.graph).mean(0),
+        _dispersion(features, parts, rows),
+        *_shares(messages),
+        *_reach(graphs, seen),
+        _redundancy(features),
+    )
+
+
+def spectral_gap(graph: Tensor) -> Tensor:
+    """1 - |λ₂| of row-stochastic graphs ``[..., nodes, nodes]``, as 1 - ρ(CA)."""
+    centred = (graph - graph.mean(-2, keepdim=True)).double().cpu()
+    return 1 - torch.linalg.eigvals(centred).abs().amax(-1).to(graph)
+
+
+def _dispersion(features: Tensor, parts: HopParts, rows: Tensor) -> Tensor:
+    def spread(h: Tensor) -> Tensor:
+        mean = (h * rows).sum(-2, keepdim=True) / rows.sum(-2, keepdim=True)
+        return _norm((h - mean) * rows)
+
+    return (spread(features) / spread(parts.inputs[:, None, None])).mean(0)
+
+
+def _shares(messages: Tensor) -> tuple[Tensor, Tensor]:
+    norms, y = _norm(messages), messages.sum(2, keepdim=True)
+    signed = (messages * y).sum((-2, -1)) / y.square().sum((-2, -1))
+    return (norms / norms.sum(-1, keepdim=True)).mean(0), signed.mean(0)
+
+
+def _reach(graphs: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    count = seen.sum(-1)[:, None, None]  # [B, 1, 1]
+    place = torch.arange(graphs.shape[-1], device=graphs.device)
+    lags = (place[:, None] - place).abs().to(graphs)
+
+    def over_nodes(per_node: Tensor) -> Tensor:
+        return (per_node * seen[:, None, None]).sum(-1) / count
+
+    entropy = -torch.xlogy(graphs, graphs).sum(-1)  # [B, heads, hops, S]
+    most = count.clamp(min=2).log()  # a single node has entropy 0, whatever it is divided by
+    found = (
+        over_nodes(entropy) / most,
+        over_nodes(entropy.exp()),
+        over_nodes((graphs * lags).sum(-1)),
+    )
+    entropy, sources, lag = (number.mean(0) for number in found)
+    return entropy, sources, lag
+
+
+def _redundancy(features: Tensor) -> Tensor:
+    norms = _norm(features)
+    products = (features[:, :, :-1] * features[:, :, 1:]).sum((-2, -1))
+    cosines = (products / (norms[..., :-1] * norms[..., 1:])).mean(0)
+    return torch.nn.functional.pad(cosines, (0, 1), value=float("nan"))
+
+
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=(-2, -1))
+
+
+def _number(value: Tensor) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,193 @@
+"""One layer's output as a sum over edges: who sent what, over which hop.
+
+At a given input the graph, the LayerNorm factor and the gate t(u) = σ(u)/u of the activation are
+taken as the numbers they are. What is left is affine, gives the same output, and adds up.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..hops import describe, recursion
+from ..nn import FighterLayer
+from ..nn.common import check_nodes, join_heads, split_heads
+from ..nn.transformer import TransformerBlock
+
+Layer = FighterLayer | TransformerBlock
+Readout = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class HopParts:
+    """What a layer is about to send: Aⁱ Vᵢ, Vᵢ = T Wᵢ, for every head and each of its powers."""
+
+    inputs: Tensor  # T [B, S, D]: what the layer reads, after its norm
+    graph: Tensor  # A [B, heads, S, S]
+    powers: tuple[int, ...]
+    values: tuple[Tensor, ...]  # Vᵢ [B, heads, S, width]
+
+    def graphs(self) -> tuple[Tensor, ...]:
+        """Aⁱ for each power, ``[batch, heads, nodes, nodes]``."""
+        eye = torch.eye(self.graph.shape[-1], dtype=self.graph.dtype, device=self.graph.device)
+        return recursion(lambda b: self.graph @ b, eye.expand_as(self.graph), self.powers)
+
+
+@torch.no_grad()
+def hop_parts(
+    layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> HopParts:
+    """The parts of a Fighter layer, or of the attention in a Transformer block, for one input."""
+    if isinstance(layer, FighterLayer):
+        graph = layer.graph(x, mask=mask, causal=causal)
+        t = layer.norm(check_nodes(x, layer.width, layer.heads, mask, causal))
+        return HopParts(t, graph, layer.powers, tuple(layer.blocks(t)))
+    if isinstance(layer, TransformerBlock):
+        graph = layer.graph(x, mask=mask, causal=causal)
+        t = layer.norm1(check_nodes(x, layer.width, layer.heads, mask, causal))
+        return HopParts(
+            t, graph, (1,), (split_heads(F.linear(t, layer.value.weight), layer.heads),)
+        )
+    raise FighterError(
+        f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """A number F of each example, split: F = Σ edges + skip + constant.
+
+    An edge is what node s (column) sent to node j (row) over hop i of head h,
+    (A_hⁱ)_js ⟨T_s Wᵢʰ, G_j⟩. It is an exact share of F, not what F would lose without the node:
+    the graph would then be another one.
+    """
+
+    edges: Tensor  # [B, heads, hops, S, S]
+    skip: Tensor  # [B], what goes around the layer
+    constant: Tensor  # [B], biases and whatever else does not depend on the input
+    total: Tensor  # [B], F itself
+    powers: tuple[int, ...]
+
+    def graph(self) -> Tensor:
+        """All heads and hops together, ``[batch, nodes, nodes]``."""
+        return self.edges.sum((1, 2))
+
+    def slack(self) -> Tensor:
+        """Σ|edges| / |Σ edges| ``[batch]``: 1 if all pull one way, large if they cancel."""
+        return self.edges.abs().sum((1, 2, 3, 4)) / self.edges.sum((1, 2, 3, 4)).abs()
+
+
+def layer_edges(
+    layer: Layer,
+    x: Tensor,
+    readout: Readout,
+    mask: Tensor | None = None,
+    causal: bool = False,
+) -> Edges:
+    """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) per head and hop, G the gradient of F at what the hops add up to.
+
+    Example:
+        >>> import torch
+        >>> from fighter.nn import FighterLayer
+        >>> from fighter.explain import layer_edges
+        >>> layer, head = FighterLayer(8, kappa=3, norm=True), torch.nn.Linear(8, 1)
+        >>> found = layer_edges(layer, torch.randn(2, 5, 8), lambda y: head(y)[:, -1, 0])
+        >>> found.edges.shape
+        torch.Size([2, 1, 3, 5, 5])
+
+    Args:
+        layer: a Fighter layer; or a Transformer block, for the edges of its attention.
+        x: the layer's input ``[batch, nodes, width]``.
+        readout: what follows: the layer's output ``[batch, nodes, width]`` to one number F per
+            example ``[batch]``, by an affine map.
+        mask: as the layer takes it.
+        causal: as the layer takes it.
+
+    The layer is taken as in evaluation: its dropout does not act.
+
+    """
+    parts = hop_parts(layer, x, mask, causal)
+    graphs = parts.graphs()
+    x = check_nodes(x, layer.width, layer.heads, mask, causal).detach()
+    with torch.no_grad():
+        z = torch.stack([a @ v for a, v in zip(graphs, parts.values, strict=True)]).sum(0)
+        after = _freeze(layer, z, x)
+        constant = _read(readout, after(torch.zeros_like(z), torch.zeros_like(x)))
+    with torch.enable_grad():
+        z, x = z.requires_grad_(), x.requires_grad_()
+        total = _read(readout, after(z, x))
+        to_hops, to_skip = torch.autograd.grad(
+            total.sum(), (z, x), allow_unused=True, materialize_grads=True
+        )
+    z, x, total = z.detach(), x.detach(), total.detach()
+    skip_terms, hop_terms = (to_skip * x).flatten(1), (to_hops * z).flatten(1)
+    _check_affine(total, torch.cat([skip_terms, hop_terms, constant[:, None]], 1))
+    edges = [a * (to_hops @ v.transpose(-1, -2)) for a, v in zip(graphs, parts.values, strict=True)]
+    return Edges(torch.stack(edges, 2), skip_terms.sum(1), constant, total, parts.powers)
+
+
+def _freeze(layer: Layer, z: Tensor, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """From what the hops add up to and the input to the output, affine, exact at (z, x)."""
+    if isinstance(layer, FighterLayer):
+
+        def before(z: Tensor) -> Tensor:
+            u = layer.mix(join_heads(z))
+            return u if layer.bias is None else u + layer.bias
+
+        gate = _freeze_activation(layer.activation, before(z))
+
+        def fighter(z: Tensor, x: Tensor) -> Tensor:
+            y = layer.project(gate(before(z)))
+            return x + y if layer.residual else y
+
+        return fighter
+
+    def attend(z: Tensor, x: Tensor) -> Tensor:
+        attended = join_heads(z)
+        if layer.value.bias is not None:
+            attended = attended + layer.value.bias  # A1 = 1: it passes the graph unchanged
+        return x + attended if layer.residual else attended
+
+    norm = _freeze_norm(layer.norm2, attend(z, x))
+    gate = _freeze_activation(layer.activation, layer.ffn1(norm(attend(z, x))))
+
+    def transformer(z: Tensor, x: Tensor) -> Tensor:
+        attended = attend(z, x)
+        y = layer.ffn2(gate(layer.ffn1(norm(attended))))
+        return attended + y if layer.residual else y
+
+    return transformer
+
+
+def _freeze_activation(activation: nn.Module, u: Tensor) -> Readout:
+    """σ(u) = t(u)·u + σ(0), t kept as it is at u."""
+    start = activation(torch.zeros_like(u))
+    gate = torch.where(u == 0, 0, (activation(u) - start) / u)  # at u = 0 any t would do
+    return lambda u: gate * u + start
+
+
+def _freeze_norm(norm: nn.Module, x: Tensor) -> Readout:
+    """LayerNorm with 1/std kept as it is at x; subtracting the mean is linear and stays."""
+    if not isinstance(norm, nn.LayerNorm):
+        return norm
+    factor = (x.var(-1, keepdim=True, correction=0) + norm.eps).rsqrt()
+    return lambda x: (x - x.mean(-1, keepdim=True)) * factor * norm.weight + norm.bias
+
+
+def _read(readout: Readout, y: Tensor) -> Tensor:
+    f = readout(y)
+    if f.shape != y.shape[:1]:
+        raise FighterError(f"readout gave {describe(f)}: needs one number per example, [{len(y)}]")
+    return f
+
+
+def _check_affine(total: Tensor, terms: Tensor) -> None:
+    miss = (total - terms.sum(1)).abs()
+    if not (miss <= torch.finfo(total.dtype).eps ** 0.5 * terms.abs().sum(1)).all():
+        raise FighterError(
+            f"readout is not affine: its parts miss its value by up to {float(miss.max()):.3g}; "
+            "give one without activation, norm or dropout (a model in eval mode)"
+        )

@@ -1,0 +1,75 @@
+"""Attention as a graph filter of low order, after GFSA (Choi et al., 2024)."""
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import FighterError
+from ..hops import attention_hop, horner
+from .common import check_nodes, join_heads, split_heads
+from .transformer import TransformerBlock
+
+
+class GFSABlock(TransformerBlock):
+    """A Transformer block whose attention is a filter of the graph A that it draws.
+
+    .. code-block:: text
+
+        H V = (w₀ I + w₁ A + w_K Ā) V,    Ā = A + (K-1)(A² - A)   for A^K, to first order
+            = w₀ V + A((w₁ - (K-2) w_K) V + A((K-1) w_K V))       so A² is never formed
+
+    The weights are one number per head. They start at w₀ = 0, w₁ = 1, w_K = 0, plain attention, and
+    are not bounded: H need not be row-stochastic.
+
+    Args:
+        width, heads, hidden_width, activation, dropout, norm, residual, bias, scale: as in
+            :class:`~fighter.nn.TransformerEncoder`.
+        power: K, at least 2. The first-order form lies in the span of I, A and A² for every K.
+
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int,
+        hidden_width: int,
+        power: int = 3,
+        norm: bool = True,
+        residual: bool = True,
+        activation: str | nn.Module = "gelu",
+        dropout: float = 0.0,
+        bias: bool = True,
+        scale: float | None = None,
+    ):
+        super().__init__(
+            width,
+            width,
+            query_width=width,
+            value_width=width,
+            heads=heads,
+            hidden_width=hidden_width,
+            norm=norm,
+            residual=residual,
+            activation=activation,
+            dropout=dropout,
+            bias=bias,
+            scale=scale,
+        )
+        if isinstance(power, bool) or not isinstance(power, int) or power < 2:
+            raise FighterError(f"power={power!r}: needs a whole number ≥ 2, the K of A^K")
+        self.power = power
+        start = torch.tensor([0.0, 1.0, 0.0])
+        self.weights = nn.Parameter(start[:, None, None, None].repeat(1, heads, 1, 1))  # w₀ w₁ w_K
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """``[batch, nodes, width]`` to the same."""
+        x = check_nodes(x, self.width, self.heads, mask, causal)
+        t = self.norm1(x)
+        q, k, v = (split_heads(f(t), self.heads) for f in (self.query, self.key, self.value))
+        hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
+        w0, w1, w = self.weights.to(v.dtype)
+        blocks = [w0 * v, (w1 - (self.power - 2) * w) * v, (self.power - 1) * w * v]
+        attended = self.dropout(join_heads(horner(hop, blocks, (0, 1, 2))))
+        x = x + attended if self.residual else attended
+        y = self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
+        return x + y if self.residual else y
