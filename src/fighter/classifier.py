@@ -38,7 +38,8 @@ class TextClassifier(Estimator):
     share of held-out texts that were classed wrongly.
 
     Args:
-        model: the kind of block: ``"fighter"``, or a baseline such as ``"transformer"``.
+        model: the kind of block: ``"fighter"``, or a baseline: ``"transformer"``, ``"informer"``,
+            ``"autoformer"``, ``"reformer"``, ``"gfsa"``.
         kappa: number of blocks κ, the powers 0 … κ-1 of the graph (fighter only).
         heads, width, layers: size of the network.
         dropout: on embeddings, in the blocks and before the last map.

@@ -7,7 +7,7 @@ from fighter.data.text import PAD, UNKNOWN
 from fighter.errors import FighterError
 from fighter.models.text import BLOCKS, TextNet
 
-VOCABULARY, CLASSES, LENGTH = 50, 3, 12
+VOCABULARY, CLASSES, LENGTH = 50, 3, 96
 each = pytest.mark.parametrize("model", BLOCKS)
 
 
@@ -15,7 +15,8 @@ def build(model: str = "fighter", **options) -> TextNet:
     torch.manual_seed(0)
     sizes = {"max_length": LENGTH, "width": 16, "heads": 2, "layers": 2, **options}
     network = TextNet(VOCABULARY, CLASSES, model=model, **sizes)
-    torch.nn.init.normal_(network.embed.weight)  # larger, so that differences show
+    for weight in (network.embed.weight, network.position):
+        torch.nn.init.normal_(weight)  # larger, so that differences show
     return network
 
 
@@ -28,10 +29,10 @@ def texts_of(*lengths: int, width: int = LENGTH) -> torch.Tensor:
 
 @each
 def test_as_its_formula_says(model):
-    """One text by itself, without a mask."""
+    """One text by itself, without padding or mask."""
     network = build(model).eval()
-    (tokens,) = texts_of(7)[:, :7]
-    x = network.embed.weight[tokens.long()] + network.position[:7]
+    (tokens,) = texts_of(LENGTH)
+    x = network.embed.weight[tokens.long()] + network.position
     for block in network.blocks:
         x = block(x[None], None)[0]
     expected = x.mean(0) @ network.head.weight.T + network.head.bias
@@ -43,7 +44,7 @@ def test_as_its_formula_says(model):
 def test_padding_changes_nothing(model):
     """Neither how much there is of it, nor the texts that made it necessary."""
     network = build(model).eval()
-    rows = texts_of(1, 4, 7, 12)
+    rows = texts_of(1, 4, 37, 70, 96)
     together = network(rows)
     assert together.isfinite().all()
     for row, expected in zip(rows, together, strict=True):
@@ -55,7 +56,7 @@ def test_padding_changes_nothing(model):
 @each
 def test_what_lies_in_the_padding_is_not_seen(model):
     network = build(model).eval()
-    rows = texts_of(3, 12)
+    rows = texts_of(3, 40, 96)
     before = network(rows)
     with torch.no_grad():
         network.embed.weight[PAD] = float("nan")
@@ -65,7 +66,7 @@ def test_what_lies_in_the_padding_is_not_seen(model):
 @each
 def test_gradients_reach_every_parameter(model):
     network = build(model, dropout=0.1, word_dropout=0.0)
-    network(texts_of(1, 4, 12)).square().sum().backward()
+    network(texts_of(1, 4, 96)).square().sum().backward()
     for name, parameter in network.named_parameters():
         if name.endswith("key.bias"):
             continue  # it moves a whole row of logits, and softmax takes it away

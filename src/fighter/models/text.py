@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..data.text import PAD, UNKNOWN
 from ..errors import FighterError
-from ..nn import AutoformerBlock, FighterLayer, InformerBlock, ReformerBlock
+from ..nn import AutoformerBlock, FighterLayer, GFSABlock, InformerBlock, ReformerBlock
 from ..nn.transformer import TransformerBlock
 from ..shapes import Float
 
@@ -63,9 +63,11 @@ BLOCKS: Mapping[str, Callable[[Size], nn.Module]] = {
     "informer": lambda size: InformerBlock(size.width, **size.common),
     "autoformer": lambda size: AutoformerBlock(size.width, **size.common),
     "reformer": lambda size: ReformerBlock(size.width, **size.common),
+    "gfsa": lambda size: GFSABlock(size.width, **size.common),
 }
-# These count queries, delays and buckets by the length with its padding: they see all of it always.
-FULL_LENGTH = {"informer", "autoformer", "reformer"}
+# These choose how sparse they are, or count delays, by the number of nodes with the padding. They
+# are always given the same number, or the class of a text would depend on the texts beside it.
+BY_LENGTH = ("informer", "autoformer", "reformer")
 
 
 class TextNet(nn.Module):
@@ -106,7 +108,8 @@ class TextNet(nn.Module):
         super().__init__()
         if model not in BLOCKS:
             raise FighterError(f"model={model!r}: needs one of {', '.join(BLOCKS)}")
-        self.word_dropout, self.full_length = word_dropout, model in FULL_LENGTH
+        self.word_dropout = word_dropout
+        self.least = max_length if model in BY_LENGTH else 1
         self.embed = nn.Embedding(vocabulary, width)
         self.position = nn.Parameter(0.02 * torch.randn(max_length, width))
         # Small: what a rare word says stays near nothing until it has been learned.
@@ -118,8 +121,7 @@ class TextNet(nn.Module):
 
     def forward(self, tokens: Tensor) -> Float[Tensor, "batch classes"]:
         """Ids ``[batch, nodes]`` to logits; a text needs one token at least."""
-        if self.full_length:
-            tokens = F.pad(tokens, (0, len(self.position) - tokens.shape[1]), value=PAD)
+        tokens = F.pad(tokens, (0, max(self.least - tokens.shape[1], 0)), value=PAD)
         mask = tokens != PAD
         if self.training and self.word_dropout:
             lost = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
