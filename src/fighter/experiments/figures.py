@@ -63,7 +63,7 @@ def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) ->
 
     """
     powers = sorted({power for row in graphs.values() for power in row})
-    figure, grid = _panels(len(graphs), len(powers) + 1, 2.15, 1.9, left=0.5, below=0.4)
+    figure, grid = _panels(len(graphs), len(powers) + 1, 2.0, 2.1, left=0.5, below=1.0)
     shares = {label: edge / max(np.abs(edge).sum(), 1e-300) for label, edge in edges.items()}
     signed_norm = _signed_norm(list(shares.values()))
     norm = _log_norm([graph for row in graphs.values() for graph in row.values()])
@@ -303,7 +303,7 @@ def _bar(
     low, high = image.get_clim()
     if low < 0:  # a signed scale has too many decades to name them all
         bar.set_ticks([low, low / 10, 0, high / 10, high], minor=False)
-        bar.set_ticklabels([f"{low:.0e}", "", "0", "", f"{high:.0e}"])
+        bar.set_ticklabels([f"{low:.1g}", "", "0", "", f"{high:.1g}"])
         bar.minorticks_off()
     bar.set_label(label, fontsize=8, color=INK)
     bar.ax.tick_params(labelsize=7, colors=INK, color=FAINT, which="both")
