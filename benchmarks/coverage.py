@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from fighter.experiments.provenance import provenance
 from fighter import Forecaster
 from fighter.data import grid_load
 from fighter.data.catalogue import load
+from fighter.experiments.provenance import provenance
 from fighter.forecaster import DataWarning
 
 LEVELS = (80, 95)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fighter.experiments.provenance import provenance
 from fighter import multi_hop
+from fighter.experiments.provenance import provenance
 from fighter.hops import Backend
 
 WIDTH, HEADS, KAPPA = 512, 8, 3
@@ -110,7 +110,11 @@ def main() -> None:
         print(f"{nodes:>6}" + "".join(f"{_cell(row, way):>50}" for way in WAYS), flush=True)
         rows.append({"nodes": nodes, **row})
     if args.out:
-        result = {"provenance": provenance("python -m benchmarks.operator", args.device), "dtype": str(dtype), "rows": rows}
+        result = {
+            "provenance": provenance("python -m benchmarks.operator", args.device),
+            "dtype": str(dtype),
+            "rows": rows,
+        }
         args.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from fighter.experiments.provenance import provenance
 from benchmarks.stepping import Worker
 from fighter.data import catalogue, grid_load, to_panel
 from fighter.data.files import read_table
 from fighter.errors import FighterError
+from fighter.experiments.provenance import provenance
 
 STEPS, BATCH, WIDTH, HEADS = 96, 32, 512, 8
 MEMORY_STEPS = 30
@@ -212,7 +212,12 @@ def main() -> None:
         f"{kept['over_mb']:.0f} MB over import torch"
     )
     if args.out:
-        result = {"provenance": provenance("python -m benchmarks.training", "cpu"), "data": what, "rows": rows, "memory": kept}
+        result = {
+            "provenance": provenance("python -m benchmarks.training", "cpu"),
+            "data": what,
+            "rows": rows,
+            "memory": kept,
+        }
         args.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -36,7 +36,7 @@ def reproduce(
         quick: a small version, minutes on two cores, whose numbers mean nothing.
         jobs: runs at a time; one per core unless given, 12 at most.
         results: folder for the results (JSON) and the runs.
-        page: Markdown file to write, pictures beside it; reproduction.md in the results unless given.
+        page: Markdown file to write, with pictures; reproduction.md in the results unless given.
         electricity: the whole Electricity file (CSV or Parquet); hourly load stands in without it.
         data_dir: where to look for data first; then $FIGHTER_DATA, then the cache.
         device: cpu or cuda; a GPU if there is one.

@@ -27,6 +27,13 @@ from .forecasting import FRACTIONS, LOOKBACK, read
 from .runs import Place, Record, Run
 from .scale import Scale
 
+TITLE = "Backward pass"
+WORDS = """
+A Transformer block as printed (one head, no norm or residual) is trained on Weather; at some of its
+steps its gradients and updates are laid beside those of a GCN with the same weights. On the graph
+that attention draws at that moment the gradients agree by construction; the rest is measured.
+`fighter theory` has the identities.
+"""
 POINTS = 40  # steps that are looked at, evenly spread in log(step)
 LAGS = 8  # of the fixed lag graph
 PRINTED_WINDOWS = 4  # the printed formulas need an S × S softmax for each query unit

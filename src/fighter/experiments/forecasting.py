@@ -38,19 +38,12 @@ def settings(
     rows: int | None = None,
     path: str | None = None,
 ) -> dict[str, Any]:
-    """All that a run depends on.
+    """All that a run depends on: data, core and training.
 
-    Args:
-        data: name of the data set.
-        horizon: steps ahead.
-        model, options: the core.
-        seed: of weights, order and dropout.
-        epochs, patience, lr: of the training.
-        normalise: whether each window is normalised, for every model alike.
-        units: what the network sees and is trained in, standard or minmax.
-        clean: whether marks for missing values are taken out and interpolated.
-        rows: the first rows only.
-        path: of the data set's file, if it is not in a known place.
+    ``units`` is what the network sees and is trained in, standard or minmax; with ``normalise``
+    each window is normalised besides. With ``clean`` marks for missing values are taken out and
+    interpolated. ``rows`` takes the first rows only; ``path`` is that of the data set's file, if it
+    is not in a known place.
     """
     return {**locals(), "options": dict(options)}
 
