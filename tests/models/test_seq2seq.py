@@ -81,6 +81,30 @@ def test_an_untouched_decoder_would_forecast_the_head_of_its_norm_and_the_trend(
     torch.testing.assert_close(core(past), level[:, None, :, None].expand(-1, 5, -1, 2))
 
 
+@each
+@pytest.mark.parametrize("training", [False, True])
+def test_no_value_is_asked_for_on_the_way(name, training):
+    """A CUDA graph can hold the step: tensors without values pass, so nothing depends on one."""
+    task = Task(12, 5, 3, outputs=2, context=2)
+    core = build_core(name, task, **SMALL, layers=2).to("meta").train(training)
+    y = core(torch.randn(4, 12, 3, device="meta"), torch.randn(4, 2, device="meta"))
+    y.square().sum().backward()
+    assert y.shape == (4, 5, 3, 2)
+
+
+@each
+def test_mixed_precision_stays_near(name):
+    chosen = {} if name == "seq2seq" else {"factor": 100.0}  # all, or rounding could change which
+    core = build_core(name, Task(24, 5, 3), **SMALL, **chosen)
+    past = torch.randn(4, 24, 3)
+    exact = core.eval()(past)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = core(past)
+        y.float().square().sum().backward()
+    assert (y - exact).abs().mean() < 0.05
+    assert all(p.grad.isfinite().all() for p in core.parameters())
+
+
 def test_informer_distils_between_layers_and_attends_sparsely():
     task = Task(12, 5, 3)
     lengths = []

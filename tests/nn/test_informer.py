@@ -153,6 +153,15 @@ def test_distilling_is_convolution_elu_and_pool(nodes):
     torch.testing.assert_close(distil(x), wanted)
 
 
+def test_where_few_nodes_count_all_of_them_are_chosen():
+    q, k, v = heads_of()
+    mask = torch.arange(NODES) < torch.tensor([[3], [6], [NODES]])
+    y = prob_sparse_attention(q, k, v, mask, factor=2)
+    full = full_attention(q, k, v, mask)
+    for b, length in ((0, 3), (1, 6)):
+        torch.testing.assert_close(y[b, :, :length], full[b, :, :length])
+
+
 def test_what_lies_in_the_padding_does_not_matter_to_the_block():
     block = InformerBlock(8, heads=2, hidden_width=16, dropout=0.1, factor=1).eval()
     mask = padding("padding")

@@ -4,8 +4,9 @@ A Transformer is trained, and at some of its steps its gradients and updates are
 of a GCN with the same weights: on the graph that attention draws at that moment, and on others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -13,12 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..data import Scaler
+from ..data.splits import by_fraction
 from ..errors import FighterError
 from ..hops import adjacency
 from ..nn import FlexibleGCN, TransformerEncoder
 from ..nn.transformer import TransformerBlock
 from ..shapes import Float
 from ..theory.gradients import softmax_backward
+from . import figures
+from .forecasting import FRACTIONS, LOOKBACK, read
+from .runs import Place, Record, Run
+from .scale import Scale
 
 POINTS = 40  # steps that are looked at, evenly spread in log(step)
 LAGS = 8  # of the fixed lag graph
@@ -161,6 +168,36 @@ def measure(
             "lags": LAGS,
         }
     }
+
+
+def plan(scale: Scale, place: Place, electricity: str | None = None) -> list[Run]:
+    """One run on Weather."""
+    del place, electricity
+    settings = {
+        "data": "weather",
+        "horizon": 96,
+        "steps": scale.backward_steps,
+        "width": min(scale.width, 64),
+        "rows": scale.rows,
+        "seed": 0,
+    }
+    return [Run("backward", settings, {"data": "weather", "seed": 0})]
+
+
+def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """Measure on the training rows."""
+    values, _ = read(settings["data"], None, place.data_dir, clean=False)
+    values = values[: settings["rows"]]
+    values = values[by_fraction(len(values), FRACTIONS).train]
+    chosen = {name: settings[name] for name in ("horizon", "steps", "width", "seed")}
+    rows = torch.as_tensor(Scaler.fit(values).transform(values))
+    return measure(rows, lookback=LOOKBACK, device=place.device, **chosen)
+
+
+def section(rows: Sequence[Record], pictures: Path) -> str:
+    """The figure."""
+    figures.backward_figure(rows[0]["result"], pictures / "backward.png")
+    return f"![Gradients beside a GCN's]({pictures.name}/backward.png)"
 
 
 def build(

@@ -42,12 +42,13 @@ def heatmap_grid(snapshots: Grid, path: str | Path) -> "Figure":
         for axes, epoch in zip(axes_row, epochs, strict=True):
             if epoch in row:
                 image = _heatmap(axes, row[epoch], norm=norm, cmap=_dark_to_light())
-                axes.set_title(f"epoch {epoch}" if axes_row is grid[0] else "", **_title())
             else:
                 axes.set_visible(False)
         axes_row[0].set_ylabel(label, fontsize=10, color=INK)
-    _bar(figure, image, grid, "attention weight (log scale)")
-    _label_positions(figure)
+    for axes, epoch in zip(grid[0], epochs, strict=True):
+        axes.set_title(f"epoch {epoch}", **_title())
+    _bar(figure, image, grid, "attention weight (log scale)", "right")
+    _label_positions(figure, grid)
     save_figure(figure, path)
     return figure
 
@@ -62,9 +63,9 @@ def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) ->
 
     """
     powers = sorted({power for row in graphs.values() for power in row})
-    figure, grid = _panels(len(graphs), len(powers) + 1, 2.15, 1.9, left=0.5, below=0.4)
+    figure, grid = _panels(len(graphs), len(powers) + 1, 2.0, 2.1, left=0.5, below=1.0)
     shares = {label: edge / max(np.abs(edge).sum(), 1e-300) for label, edge in edges.items()}
-    most = np.percentile(np.abs(np.stack(list(shares.values()))), HIGHEST)
+    signed_norm = _signed_norm(list(shares.values()))
     norm = _log_norm([graph for row in graphs.values() for graph in row.values()])
     image, signed = None, None
     for axes_row, (label, row) in zip(grid, graphs.items(), strict=True):
@@ -77,12 +78,12 @@ def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) ->
                 axes.set(xticks=[], yticks=[])
                 axes.spines[:].set_visible(False)
         last = axes_row[-1]
-        signed = _heatmap(last, shares[label], cmap="RdBu_r", vmin=-most, vmax=most)
+        signed = _heatmap(last, shares[label], norm=signed_norm, cmap="RdBu_r")
         last.set_title("edges: what was sent", **_title())
         axes_row[0].set_ylabel(label, fontsize=10, color=INK)
-    _bar(figure, image, grid[:, :-1], "attention weight (log scale)")
-    _bar(figure, signed, grid[:, -1], "share of Σ|edges|, signed", extend="both")
-    _label_positions(figure)
+    _bar(figure, image, grid[:, :-1], "attention weight (log scale)", "bottom")
+    _bar(figure, signed, grid[:, -1], "share of Σ|edges| (log scale)", "bottom")
+    _label_positions(figure, grid)
     save_figure(figure, path)
     return figure
 
@@ -98,7 +99,7 @@ def diagnostics_figure(
 
     """
     panels = {
-        "dispersion": "dispersion (1: all nodes differ as before)",
+        "dispersion": "dispersion (below 0.05: one row for all)",
         "entropy": "entropy (1: all sources alike)",
         "mean_lag": "mean lag, steps",
         "norm_share": "share of the norm",
@@ -106,24 +107,28 @@ def diagnostics_figure(
         "redundancy": "likeness to the next hop (cosine)",
     }
     figure, grid = _panels(2, 3, 3.1, 2.3)
-    for label, style in _styles(tables).items():
+    for nth, (label, style) in enumerate(_styles(tables).items()):
+        aside = 0.07 * (nth - (len(tables) - 1) / 2)  # or models that agree would hide each other
         gap = _mean([row["spectral_gap"] for row in tables[label]])
         for axes, name in zip(grid.ravel(), panels, strict=True):
             rows = [row for row in tables[label] if row[name] is not None]
             powers = sorted({row["power"] for row in rows})
             means = [_mean([r[name] for r in rows if r["power"] == power]) for power in powers]
-            axes.plot(powers, means, label=f"{label} (gap {gap:.2f})", **style)
+            places = np.add(powers, aside)
+            axes.plot(places, means, label=f"{label} (gap {gap:.2f})", **style)
             dots = {"color": style["color"], "s": 7, "alpha": 0.35, "lw": 0}
-            axes.scatter([r["power"] for r in rows], [r[name] for r in rows], **dots)
+            axes.scatter([r["power"] + aside for r in rows], [r[name] for r in rows], **dots)
     highest = max(row["power"] for rows in tables.values() for row in rows)
     for axes, title in zip(grid.ravel(), panels.values(), strict=True):
         _tidy(axes, title)
         axes.set_xticks(range(highest + 1), [_power(p) for p in range(highest + 1)])
-        axes.set_xlim(-0.3, highest + 0.3)
-    grid[0, 0].set_ylim(bottom=0)
+        axes.set_xlim(-0.4, highest + 0.4)
+    grid[0, 0].set_yscale("log")
+    grid[0, 0].set_ylim(bottom=max(grid[0, 0].get_ylim()[0], 1e-4))
+    grid[0, 0].axhline(0.05, color=FAINT, lw=1, zorder=0)  # below it, one row for all
     grid[0, 1].set_ylim(-0.04, 1.04)
     grid[1, 1].axhline(0, color=FAINT, lw=1, zorder=0)
-    _legend(figure, grid[0, 0], columns=4)
+    _legend(figure, grid[0, 0], columns=6)
     save_figure(figure, path)
     return figure
 
@@ -155,7 +160,7 @@ def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
     places[5].plot(steps, result["loss"], color=INK)
     titles = (
         "Same graph: relative difference of gradients",
-        "GCN on …: cosine of gradients",
+        "Gradients of a GCN on …: cosine",
         "Step of $W_V W_1$: factors or one matrix (cosine)",
         "Share of the gradient in $W_Q$, $W_K$",
         "Printed gradient of … and the exact one (cosine)",
@@ -171,8 +176,10 @@ def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
         lowest = min(line.get_ydata().min() for line in axes.lines)
         axes.set_ylim(min(-0.04, lowest - 0.04), 1.04)
     places[3].set_ylim(bottom=0)
-    for axes in (places[0], places[1], places[2], places[4]):
-        axes.legend(frameon=False, fontsize=7.5, labelcolor=INK)
+    style = {"frameon": False, "fontsize": 7.5, "labelcolor": INK}
+    for axes in (places[0], places[2], places[4]):
+        axes.legend(**style)
+    places[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, **style)
     save_figure(figure, path)
     return figure
 
@@ -278,23 +285,36 @@ def _dark_to_light() -> Any:
     return colormaps["cividis"].with_extremes(bad=colormaps["cividis"](0.0))  # log(0) is the lowest
 
 
+def _signed_norm(edges: Sequence[np.ndarray]) -> Any:
+    """Two decades on each side of zero, linear in between: what a node keeps is much the most."""
+    from matplotlib.colors import SymLogNorm
+
+    most = max(float(np.percentile(np.abs(np.stack(edges)), HIGHEST)), 1e-300)
+    return SymLogNorm(most / 100, vmin=-most, vmax=most, clip=True)
+
+
 def _bar(
-    figure: "Figure",
-    image: "AxesImage | None",
-    panels: np.ndarray,
-    label: str,
-    extend: str = "both",
+    figure: "Figure", image: "AxesImage | None", panels: np.ndarray, label: str, location: str
 ) -> None:
-    if image is not None:
-        bar = figure.colorbar(
-            image, ax=panels.ravel().tolist(), extend=extend, shrink=0.6, aspect=30, pad=0.01
-        )
-        bar.set_label(label, fontsize=8, color=INK)
-        bar.ax.tick_params(labelsize=7, colors=INK, color=FAINT)
-        bar.outline.set_visible(False)
+    if image is None:
+        return
+    where = {"location": location, "shrink": 0.6, "aspect": 30, "pad": 0.02}
+    bar = figure.colorbar(image, ax=panels.ravel().tolist(), extend="both", **where)
+    low, high = image.get_clim()
+    if low < 0:  # a signed scale has too many decades to name them all
+        bar.set_ticks([low, low / 10, 0, high / 10, high], minor=False)
+        bar.set_ticklabels([f"{low:.1g}", "", "0", "", f"{high:.1g}"])
+        bar.minorticks_off()
+    bar.set_label(label, fontsize=8, color=INK)
+    bar.ax.tick_params(labelsize=7, colors=INK, color=FAINT, which="both")
+    bar.outline.set_visible(False)
 
 
-def _label_positions(figure: "Figure") -> None:
+def _label_positions(figure: "Figure", grid: np.ndarray) -> None:
+    for axes in grid[:-1].ravel():
+        axes.tick_params(labelbottom=False)
+    for axes in grid[:, 1:].ravel():
+        axes.tick_params(labelleft=False)
     figure.supxlabel("source position", fontsize=8.5, color=INK)
     figure.supylabel("target position", fontsize=8.5, color=INK)
 

@@ -18,15 +18,15 @@ class Row(NamedTuple):
 
     model: str
     options: dict[str, Any]
-    sized: bool = True  # whether it takes the common width and heads
+    sizes: tuple[str, ...] = ("width", "heads")  # which of the common sizes it has
     normalise: bool = False
 
 
 TIME = {"nodes": "time", "adjacency": "dynamic", "kappa": 3, "layers": 1}
 NAIVE = {
-    "repeat last": Row("repeat", {}, False),
-    "window mean": Row("mean", {}, False),
-    "seasonal naive": Row("naive", {}, False),
+    "repeat last": Row("repeat", {}, ()),
+    "window mean": Row("mean", {}, ()),
+    "seasonal naive": Row("naive", {}, ()),
 }
 ROWS = {
     "Autoformer": Row("autoformer", {"layers": 1}),
@@ -37,10 +37,10 @@ ROWS = {
     "Fighter κ=3, as printed": Row("fighter", {**TIME, "plain": True}),
     "Transformer, encoder–decoder": Row("seq2seq", {"layers": 1}),
     "GFSA": Row("gfsa", {"layers": 1}),
-    "GCN, lag graph": Row("gcn", {"layers": 1}),
+    "GCN, lag graph": Row("gcn", {"layers": 1}, ("width",)),
     "Transformer, windows normalised": Row("transformer", {"layers": 1}, normalise=True),
     "Fighter κ=3, windows normalised": Row("fighter", TIME, normalise=True),
-    "DLinear": Row("dlinear", {}, False),
+    "DLinear": Row("dlinear", {}, ()),
     "PatchTST": Row("patchtst", {"layers": 1}, normalise=True),
     "iTransformer": Row("itransformer", {"layers": 1}, normalise=True),
     **NAIVE,
@@ -84,7 +84,7 @@ def run_of(
 ) -> Run:
     """One cell of the table, of one seed; ``more`` are other settings of the run."""
     row = ROWS[label]
-    sizes = {"width": scale.width, "heads": scale.heads} if row.sized else {}
+    sizes = {name: getattr(scale, name) for name in row.sizes}
     chosen = settings(
         data,
         horizon,

@@ -33,8 +33,16 @@ class TimeCore(Core, ABC):
 
     def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        return self.readout(self.encoder(self.node_features(past, context)))
+
+    def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
+        """The nodes, ``[batch, lookback, width]``."""
         x = self.embed(past) + self.position
         if self.context is not None and context is not None:
             x = x + self.context(context)[:, None]
-        y = self.over_time(self.encoder(x).transpose(1, 2)).transpose(1, 2)
+        return x
+
+    def readout(self, x: Tensor) -> Tensor:
+        """Nodes to steps."""
+        y = self.over_time(x.transpose(1, 2)).transpose(1, 2)
         return self.head(y).unflatten(-1, (self.task.series, self.task.outputs))

@@ -96,8 +96,8 @@ def _measure(
     if causal:
         place = torch.arange(q.shape[2], device=q.device)
         seen = seen & (sample[:, None, None] <= place[:, None])
-    if mask is not None:
-        seen = seen & mask.gather(1, sample)[:, None, None] & mask[:, None, :, None]
+    if mask is not None:  # a key in the padding is sampled only where fewer than u nodes count,
+        seen = seen & mask[:, None, :, None]  # and there each of them is chosen anyway
     least = torch.finfo(scores.dtype).min
     mean = scores.masked_fill(~seen, 0).sum(-1) / seen.sum(-1).clamp(min=1)
     return (scores.masked_fill(~seen, least).amax(-1) - mean).masked_fill(~seen.any(-1), least)
