@@ -116,6 +116,9 @@ class TextNet(nn.Module):
         nn.init.normal_(self.embed.weight, std=0.02)
         size = Size(width, heads, dropout, kappa)
         self.blocks = nn.ModuleList(BLOCKS[model](size) for _ in range(layers))
+        # Autoformer takes moving averages out, and what is left has next to no mean: that of an
+        # activation has.
+        self.activation = nn.GELU() if model == "autoformer" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, classes)
 
@@ -129,5 +132,7 @@ class TextNet(nn.Module):
         x = self.dropout(self.embed(tokens) + self.position[: tokens.shape[1]])
         for block in self.blocks:
             x = block(x, mask)
-        mean = x.masked_fill(~mask[..., None], 0).sum(1) / mask.sum(1, keepdim=True)
+        mean = self.activation(x).masked_fill(~mask[..., None], 0).sum(1) / mask.sum(
+            1, keepdim=True
+        )
         return self.head(self.dropout(mean))
