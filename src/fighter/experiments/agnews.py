@@ -19,6 +19,7 @@ epochs. Trained on {articles}, a tenth of them held out to choose the epoch; sco
 test file of 7,600. The paper takes a tenth of the official training file as its test set, and does
 not say which.
 """
+ELSEWHERE = ("device", "verbose")  # nothing depends on them
 BASELINES = ("Autoformer", "Informer", "Reformer", "Transformer")
 TITLES = {
     "train": "all 120,000 articles of the official training file",
@@ -32,23 +33,21 @@ def plan(scale: Scale, place: Place, electricity: str | None = None) -> list[Run
     whole = catalogue.at_hand("agnews", place.data_dir, "train")
     part = "train" if whole else "train_partial"
     catalogue.find("agnews", place.data_dir, part)  # raises, and tells how to get it
-    models = [(label, {"model": label.casefold()}) for label in BASELINES]
-    models += [(f"Fighter κ={kappa}", {"kappa": kappa}) for kappa in scale.text_kappas]
-    return [
-        Run(
-            "agnews",
-            {
-                "part": part,
-                "articles": scale.articles,
-                "epochs": scale.text_epochs,
-                "seed": seed,
-                "options": {**options, **({"width": scale.width} if scale.articles else {})},
-            },
-            {"data": "AG News", "model": label, "seed": seed},
-        )
-        for seed in scale.seeds
-        for label, options in models
-    ]
+    models: dict[str, dict[str, Any]]
+    models = {label: {"model": label.casefold()} for label in BASELINES}
+    models |= {f"Fighter κ={kappa}": {"kappa": kappa} for kappa in scale.text_kappas}
+    common: dict[str, Any] = {"max_epochs": scale.text_epochs, "patience": scale.text_epochs}
+    if scale.articles:
+        common |= {"width": scale.width, "heads": scale.heads}
+    runs = []
+    for seed in scale.seeds:
+        for label, options in models.items():
+            # Defaults too: a result belongs to all settings, whatever they will be one day.
+            model = TextClassifier(**options, **common, seed=seed)
+            chosen = {k: v for k, v in model.get_params().items() if k not in ELSEWHERE}
+            settings = {"part": part, "articles": scale.articles, "options": chosen}
+            runs.append(Run("agnews", settings, {"data": "AG News", "model": label, "seed": seed}))
+    return runs
 
 
 def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -57,14 +56,7 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
         tuple(column[: settings["articles"]] for column in read(part, place.data_dir))
         for part in (settings["part"], "test")
     )
-    model = TextClassifier(
-        max_epochs=settings["epochs"],
-        patience=settings["epochs"],
-        seed=settings["seed"],
-        device=place.device,
-        verbose=False,
-        **settings["options"],
-    )
+    model = TextClassifier(**settings["options"], device=place.device, verbose=False)
     model.fit(texts, labels, on_epoch=lambda record: record.update(test=model.score(*test)))
     best = min(model.history, key=lambda record: record["validation"])
     return {

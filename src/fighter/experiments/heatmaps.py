@@ -1,12 +1,14 @@
 """The paper's heat maps: the graph over time steps as training goes on, and what they leave out."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data import Scaler
 from ..data.splits import by_fraction
@@ -70,42 +72,51 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     scaled = Scaler.fit(values[split.train]).transform(values)
     windows = cut(scaled, split, LOOKBACK, settings["horizon"], device)
     network = build(settings, LOOKBACK, values.shape[1], period).to(device)
-    core = cast(Fighter | TimeCore, network.core)
-    layer, series = cast(Layer, core.encoder.layers[0]), values.shape[1]
     test = windows["test"]
-    spaced = torch.linspace(0, len(test) - 1, EXAMPLES).long().to(device)
+    spaced = torch.linspace(0, len(test) - 1, EXAMPLES).long()
+    past = test.gather(spaced.to(device)).past.cpu()
     snapshots: dict[str, Any] = {}
 
-    @torch.no_grad()
     def look(record: dict[str, Any]) -> None:
-        epoch = record["epoch"]
-        if epoch not in settings["snapshots"]:
-            return
-        network.eval()
-        x = core.node_features(test.gather(spaced).past, None)
-        graphs = _powers(layer, x)
-        seen = snapshots[str(epoch)] = {
-            "loss": record["loss"],
-            "validation": record["validation"],
-            "local": {str(power): _local(graph) for power, graph in graphs.items()},
-            "diagnostics": diagnose(layer, x).table(),
-            "graphs": {str(power): _picture(graph[0]) for power, graph in graphs.items()},
-        }
-        if isinstance(core, Fighter) and epoch == max(settings["snapshots"]):
-            found = layer_edges(
-                layer, x[:1], lambda y: core.readout(y, series)[..., SERIES, 0].mean(1)
-            )
-            seen["edges"] = _rounded(found.graph()[0])
-            seen["forecast"] = {
-                "edges": found.edges.sum().item(),
-                "skip": found.skip.item(),
-                "constant": found.constant.item(),
-                "total": found.total.item(),
-                "slack": found.slack().item(),
-            }
+        if record["epoch"] in settings["snapshots"]:
+            losses = {"loss": record["loss"], "validation": record["validation"]}
+            core = cast(Fighter | TimeCore, deepcopy(network.core).cpu().eval())
+            snapshots[str(record["epoch"])] = losses | snapshot(core, past)
 
     train(network, windows["train"], windows["validation"], recipe(settings), on_epoch=look)
+    for epoch in sorted(map(int, snapshots))[:-1]:
+        snapshots[str(epoch)].pop("edges", None)  # one picture of them is enough
     return {"snapshots": snapshots}
+
+
+@torch.no_grad()
+def snapshot(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
+    """The graphs, their edges and diagnostics, for some windows; pictures are of the first."""
+    layer = cast(Layer, cast(nn.ModuleList, core.encoder.layers)[0])
+    x = core.node_features(past, None)
+    graphs = _powers(layer, x)
+    seen: dict[str, Any] = {
+        "local": {str(power): _local(graph) for power, graph in graphs.items()},
+        "diagnostics": diagnose(layer, x).table(),
+        "graphs": {str(power): _picture(graph[0]) for power, graph in graphs.items()},
+    }
+    if isinstance(core, Fighter):  # what follows a Transformer's block is not affine
+        temperature = partial(_temperature, core, past.shape[2])
+        found = layer_edges(layer, x[:1], temperature)
+        seen["edges"] = _rounded(found.graph()[0])
+        seen["forecast"] = {
+            "edges": found.edges.sum().item(),
+            "skip": found.skip.item(),
+            "constant": found.constant.item(),
+            "total": found.total.item(),
+            "slack": found.slack().item(),
+        }
+    return seen
+
+
+def _temperature(core: Fighter, series: int, y: Tensor) -> Tensor:
+    """From the layer's output to the mean forecast of one series."""
+    return core.readout(y, series)[..., SERIES, 0].mean(1)
 
 
 def _local(graph: Tensor) -> float:

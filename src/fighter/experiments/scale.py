@@ -23,7 +23,7 @@ class Scale:
 
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 25
-    patience: int = 5
+    patience: int = 3
     width: int = 256
     heads: int = 8
     horizons: tuple[int, ...] = (96, 192)
