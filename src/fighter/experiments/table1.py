@@ -47,7 +47,7 @@ NAIVE = {
 ROWS = {
     "Autoformer": Row("autoformer", {"layers": 1}),
     "Informer": Row("informer", {"layers": 1}),
-    "Reformer": Row("reformer", {"layers": 1}),
+    "Reformer": Row("reformer", {"layers": 1, "rounds": 2}),
     "Transformer": Row("transformer", {"layers": 1}),
     "Fighter κ=3": Row("fighter", TIME),
     "Fighter κ=3, as printed": Row("fighter", {**TIME, "plain": True}),
@@ -57,7 +57,7 @@ ROWS = {
     "Transformer, windows normalised": Row("transformer", {"layers": 1}, normalise=True),
     "Fighter κ=3, windows normalised": Row("fighter", TIME, normalise=True),
     "DLinear": Row("dlinear", {}, ()),
-    "PatchTST": Row("patchtst", {"layers": 1}, normalise=True),
+    "PatchTST": Row("patchtst", {"layers": 1, "width": 128}, ("heads",), normalise=True),
     "iTransformer": Row("itransformer", {"layers": 1}, normalise=True),
     **NAIVE,
 }

@@ -62,7 +62,7 @@ BLOCKS: Mapping[str, Callable[[Size], nn.Module]] = {
     "transformer": _transformer,
     "informer": lambda size: InformerBlock(size.width, **size.common),
     "autoformer": lambda size: AutoformerBlock(size.width, **size.common),
-    "reformer": lambda size: ReformerBlock(size.width, **size.common),
+    "reformer": lambda size: ReformerBlock(size.width, rounds=2, **size.common),
     "gfsa": lambda size: GFSABlock(size.width, **size.common),
 }
 # These choose how sparse they are, or count delays, by the number of nodes with the padding. They
