@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench-operator bench-training clean
+.PHONY: help setup demo test lint format reproduce bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -33,6 +33,10 @@ lint: $(READY)  ## style, types and the one-way doors between the rooms
 format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+# Under CUDA's multi-process service several runs share a GPU well: nvidia-cuda-mps-control -d
+reproduce: $(READY)  ## the paper's tables and figures, in full (wants a GPU and the data, see docs)
+	$(BIN)/fighter reproduce all --results results/reproduction --page docs/reproduction.md
 
 bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratios
 	$(BIN)/python -m benchmarks.operator

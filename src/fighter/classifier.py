@@ -46,8 +46,7 @@ class TextClassifier(Estimator):
         word_dropout: share of tokens that are read as unknown ones in training.
         max_length: tokens that are read of a text; the rest is cut off.
         vocabulary: number of different tokens, at most.
-        tokens: ``"word"``, or ``"subword"`` for pieces of words (byte-pair encoding), where words
-            have many forms or many are unknown.
+        tokens: ``"subword"`` for pieces of words (byte-pair encoding), or ``"word"``.
         max_epochs, batch_size, lr, weight_decay, ema, patience: how to train, see
             :class:`fighter.training.Recipe`.
         label_smoothing: share of the target that is spread over all classes.
@@ -75,8 +74,8 @@ class TextClassifier(Estimator):
         word_dropout: float = 0.3,
         max_length: int = 96,
         vocabulary: int = 30_000,
-        tokens: str = "word",
-        max_epochs: int = 10,
+        tokens: str = "subword",
+        max_epochs: int = 8,
         batch_size: int = 32,
         lr: float = 1e-3,
         weight_decay: float = 0.01,

@@ -1,6 +1,7 @@
 """The paper's claims, and what the results say of each."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from . import paper
@@ -236,10 +237,9 @@ def _maps(rows: Sequence[Record]) -> Verdict:
         for power, share in seen["local"].items()
         if power != "0"
     }
-    transformer = local["Transformer A"]
-    highest = [seen["local"][max(seen["local"], key=int)] for n, seen in last.items() if n != "κ=1"]
-    diagonal = transformer > 0.5
-    widens = highest[0] > highest[1] > highest[2] if len(highest) > 3 else False
+    reach = [seen["local"][max(seen["local"], key=int)] for n, seen in last.items() if n[0] == "κ"]
+    diagonal = local["Transformer A"] > 0.5
+    widens = all(near > far + 0.05 for near, far in pairwise(reach[1:]))
     listed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in local.items())
     return Verdict(
         "The Transformer's heat map is local (diagonal); a higher κ spreads attention further.",

@@ -84,8 +84,10 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
             snapshots[str(record["epoch"])] = losses | snapshot(core, past)
 
     train(network, windows["train"], windows["validation"], recipe(settings), on_epoch=look)
-    for epoch in sorted(map(int, snapshots))[:-1]:
-        snapshots[str(epoch)].pop("edges", None)  # one picture of them is enough
+    for seen in list(snapshots.values())[:-1]:  # of edges and higher powers the last are shown
+        seen.pop("edges", None)
+        first = min(seen["graphs"], key=int)
+        seen["graphs"] = {first: seen["graphs"][first]}
     return {"snapshots": snapshots}
 
 
@@ -140,7 +142,7 @@ def _picture(graph: Tensor) -> list[list[float]]:
 
 def _rounded(matrix: Tensor) -> list[list[float]]:
     shown = matrix[:POSITIONS, :POSITIONS].tolist()
-    return [[float(f"{value:.3g}") for value in row] for row in shown]
+    return [[float(f"{value:.2g}") for value in row] for row in shown]  # colours have no more
 
 
 def section(rows: Sequence[Record], pictures: Path) -> str:
@@ -152,7 +154,7 @@ def section(rows: Sequence[Record], pictures: Path) -> str:
     }
     figures.heatmap_grid(grid, pictures / "heatmaps.png")
     last = {name: snapshots[max(snapshots, key=int)] for name, snapshots in models.items()}
-    fighters = {name: seen for name, seen in last.items() if "edges" in seen}
+    fighters = {name: seen for name, seen in last.items() if "edges" in seen and name != "κ=1"}
     figures.hop_grid(
         {
             name: {int(power): np.array(graph) for power, graph in seen["graphs"].items()}

@@ -40,6 +40,9 @@ def write_page(folder: Path, page: Path) -> str:
         made = experiment.section(result["rows"], pictures)
         words = _join(experiment.WORDS).format(**_numbers(result))
         parts += [f"## {experiment.TITLE}", words, made, _origin(name, result)]
+    if missing := [name for name in ORDER if name not in results]:
+        commands = ", ".join(f"`fighter reproduce {name}`" for name in missing)
+        parts += ["## Not in these results", f"{commands}: not run at this size yet."]
     with whole_file(page) as beside:
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return "\n".join(f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts)
@@ -69,7 +72,8 @@ def _origin(name: str, result: dict[str, Any]) -> str:
     hours = sum(row["seconds"] for row in runs) / 3600
     commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
     return (
-        f"<sub>{len(runs)} runs, {hours:.1f} hours of run time in all; `{origin['command']}`, "
+        f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {hours:.1f} hours of their own time in all; "
+        f"`{origin['command']}`, "
         f"{origin['device']}, torch {origin['torch']}, {origin['date']}, code {commits}; "
         f"`{name}.json`.</sub>"
     )

@@ -16,7 +16,7 @@ class Scale:
         rows: the first rows of a data set only.
         snapshots: epochs at which heat maps are taken.
         text_kappas: of the sweep on AG News.
-        text_epochs: of a text run, which is not stopped early: its curves are the result.
+        text_epochs: of a text run, which is not stopped early: its curves are shown.
         articles: training articles.
         backward_steps: of the run along which gradients are compared.
     """
@@ -24,14 +24,14 @@ class Scale:
     seeds: tuple[int, ...] = (0, 1, 2)
     epochs: int = 25
     patience: int = 3
-    width: int = 256
+    width: int = 128
     heads: int = 8
     horizons: tuple[int, ...] = (96, 192)
     kappas: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     rows: int | None = None
     snapshots: tuple[int, ...] = (25, 50, 75, 100)
     text_kappas: tuple[int, ...] = (2, 3, 4, 6, 8)
-    text_epochs: int = 25
+    text_epochs: int = 8
     articles: int | None = None
     backward_steps: int = 3000
 
