@@ -15,9 +15,9 @@ from .tables import by, count, markdown, number
 TITLE = "AG News"
 WORDS = """
 One block over pieces of words and the settings of `TextClassifier`, for every model alike (see
-classification.md for how they were chosen), {text_epochs} epochs. Trained on {articles}, a tenth of them held out to choose the epoch; scored on the official
-test file of 7,600. The paper takes a tenth of the official training file as its test set, and does
-not say which.
+classification.md for how they were chosen), {text_epochs} epochs. Trained on {articles}, a tenth
+of them held out to choose the epoch; scored on the official test file of 7,600. The paper takes a
+tenth of the official training file as its test set, and does not say which.
 """
 ELSEWHERE = ("device", "verbose")  # nothing depends on them
 BASELINES = ("Autoformer", "Informer", "Reformer", "Transformer")
