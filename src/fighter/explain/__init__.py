@@ -2,11 +2,24 @@
 
 - :mod:`.freeze`: any network as the affine map that it is at one input;
 - :mod:`.layer`: what a layer sends along its graph, and the exact share of every edge;
+- :mod:`.trace`: one number of a network's output, followed back over every layer to the input;
 - :mod:`.diagnostics`: a few numbers per hop: how far it reaches, how much it says, what it repeats.
 """
 
 from .diagnostics import HopDiagnostics, diagnose
 from .freeze import Frozen
 from .layer import Edges, HopParts, hop_parts, layer_edges
+from .trace import LayerTrace, Trace, trace
 
-__all__ = ["Edges", "Frozen", "HopDiagnostics", "HopParts", "diagnose", "hop_parts", "layer_edges"]
+__all__ = [
+    "Edges",
+    "Frozen",
+    "HopDiagnostics",
+    "HopParts",
+    "LayerTrace",
+    "Trace",
+    "diagnose",
+    "hop_parts",
+    "layer_edges",
+    "trace",
+]
