@@ -45,7 +45,8 @@ class ForecastNet(nn.Module):
         forecast = std · ŷ + mean + covariates
 
     The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
-    to the series anyway, so that a network that can serve any series still does.
+    to the series anyway, so that a network that can serve any series still does. A core that learns
+    nothing stands alone: the forecast is core(x).
 
     Args:
         core: the network inside.
@@ -64,6 +65,8 @@ class ForecastNet(nn.Module):
     ):
         super().__init__()
         task = core.task
+        if not core.learned:
+            normalise, period, covariates = False, None, (0, 0)
         self.core, self.normalise = core, normalise
         self.cycle = Cycle(period, task.series) if period else None
         self.affine = Affine(task.series) if normalise and (core.tied or period) else None
@@ -88,7 +91,7 @@ class ForecastNet(nn.Module):
         if self.affine is not None:
             z = self.affine(z)
         if observed is not None:
-            z = z * observed  # a value that was not observed says nothing
+            z = self.core.fill(z, observed)
         context = None if batch.calendar is None else batch.calendar[:, lookback - 1]
         y = self.core(z, context)
         if self.affine is not None:
