@@ -1,5 +1,6 @@
 """A forecasting network's forecast of one window, split."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ def trace_window(
     are; the cycle is one more input, whose parts are summed.
     """
     network = deepcopy(network).double().eval()
-    batch = Batch(*(x.double() if x is not None and x.is_floating_point() else x for x in batch))
+    batch = _map(batch, lambda x: x.double() if x.is_floating_point() else x)
     z, mean, std = network.normalised(batch)
     lookback, horizon, count = z.shape[1], network.core.task.horizon, z.shape[2]
     before, after = network.cycles(batch, position)
@@ -56,4 +57,9 @@ def trace_window(
 
 
 def _repeat(batch: Batch, times: int) -> Batch:
-    return Batch(*(None if x is None else x.expand(times, *x.shape[1:]) for x in batch))
+    return _map(batch, lambda x: x.expand(times, *x.shape[1:]))
+
+
+def _map(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    parts = batch._asdict().items()
+    return batch._replace(**{name: change(part) for name, part in parts if part is not None})

@@ -45,7 +45,8 @@ class ForecastNet(nn.Module):
         forecast = std · ŷ + mean + covariates
 
     The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
-    to the series anyway, so that a network that can serve any series still does.
+    to the series anyway, so that a network that can serve any series still does. A core that learns
+    nothing stands alone: the forecast is core(x).
 
     Args:
         core: the network inside.
@@ -64,6 +65,8 @@ class ForecastNet(nn.Module):
     ):
         super().__init__()
         task = core.task
+        if not core.learned:
+            normalise, period, covariates = False, None, (0, 0)
         self.core, self.normalise = core, normalise
         self.cycle = Cycle(period, task.series) if period else None
         self.affine = Affine(task.series) if normalise and (core.tied or period) else None
@@ -94,7 +97,8 @@ class ForecastNet(nn.Module):
         """The cycle over the look-back and over the horizon; zeros where there is none."""
         lookback, horizon = batch.past.shape[1], self.core.task.horizon
         if self.cycle is None:
-            return (batch.past.new_zeros(1, 1, 1),) * 2
+            nothing = batch.past.new_zeros(1, 1, 1)
+            return nothing, nothing
         before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
         return before, after
 
@@ -104,7 +108,7 @@ class ForecastNet(nn.Module):
         if self.affine is not None:
             z = self.affine(z)
         if batch.past_observed is not None:
-            z = z * batch.past_observed  # a value that was not observed says nothing
+            z = self.core.fill(z, batch.past_observed)
         context = None if batch.calendar is None else batch.calendar[:, z.shape[1] - 1]
         y = self.core(z, context)
         if self.affine is not None:
