@@ -78,6 +78,7 @@ def trace(
     total, parts = values[0].detach(), slope * batch  # parts of F(θ), by input
     table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
     inputs = torch.linalg.solve(table, parts.flatten(1).double()).unflatten(1, x.shape).to(x)
+    inputs[inputs.abs() < 1e-14 * inputs.abs().amax()] = 0  # rounding, where no walk leads
     copies = len(theta)
     traced = []
     for layer, gain in zip(layers, gains, strict=True):
