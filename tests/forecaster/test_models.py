@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter import Forecaster
 from fighter.data.windows import Batch
@@ -92,7 +93,7 @@ def test_which_learn_nothing():
 @pytest.mark.parametrize("model", UNLEARNED)
 def test_nothing_around_it_learns_either(model):
     df = waves(48).assign(known=1.0)
-    fitted = fit(model, df, cycle=4, future=["known"], past=[])
+    fitted = fit(model, df, cycle=4, future=["known"])
     assert not list(fitted.network.parameters())
     assert len(fit(model, max_epochs=None).history) == 1
     other = fitted.predict(waves(20, ids=("x",)).assign(known=0.0), future=future(20, "x"))
@@ -112,6 +113,16 @@ def net(model: str, past: list, period: int | None = None) -> list:
         torch.where(seen, values, 1e6), values[:, :3], seen, None, torch.zeros(1, dtype=torch.long)
     )
     return network(batch, batch.start).flatten().tolist()
+
+
+@pytest.mark.parametrize("model", UNLEARNED)
+def test_nothing_waits_for_a_value(model):
+    """Tensors without values refuse what a CUDA graph cannot hold: to be looked at on the way."""
+    with FakeTensorMode():
+        network = ForecastNet(build_core(model, Task(12, 3, 2, period=5)))
+        past, seen = torch.empty(4, 12, 2), torch.ones(4, 12, 2, dtype=torch.bool)
+        start = torch.zeros(4, dtype=torch.long)
+        assert network(Batch(past, past[:, :3], seen, None, start), start).shape == (4, 3, 2, 1)
 
 
 def test_the_last_value_is_the_last_that_was_observed():
