@@ -6,7 +6,9 @@ correlation Eq. 5 and 8 and the aggregation of delays Eq. 6. On purpose otherwis
 - each window chooses its own delays, in training too, where the authors' code takes the same for
   a whole batch: windows stay independent of each other. As in that code, delays and weights are
   shared by all heads and channels, so heads make no difference;
-- all delays are aggregated at once, as a convolution in frequencies, not by a roll each;
+- all delays are aggregated at once, by one product with a matrix, not by a roll each, and the
+  correlation is read off the products of all pairs of steps. A transform to frequencies is less
+  arithmetic, and slower at lengths that series have: it moves all columns in single precision;
 - R has no factor 1/L, as in the authors' code: the softmax over delays would be close to uniform;
 - of a longer sequence to look at, the last steps are taken and not the first;
 - there are no biases. They are constant in time, and the decomposition takes such away.
@@ -15,12 +17,13 @@ correlation Eq. 5 and 8 and the aggregation of delays Eq. 6. On purpose otherwis
 from math import log
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..shapes import Bool, Float
 from .seq2seq import check_padding, feed_forward
+from .series import moving_average
+from .transformer import project
 
 
 def decompose(
@@ -36,66 +39,71 @@ def decompose(
     """
     kernel = min(kernel, x.shape[1])
     kernel -= 1 - kernel % 2
-    trend = _moving_mean(x, kernel)
+    trend = moving_average(x, kernel)
     if mask is not None:
         counts = mask[..., None].to(x.dtype)
-        trend = trend / _moving_mean(counts, kernel).clamp(min=0.5 / kernel) * counts
+        trend = trend / moving_average(counts, kernel).clamp(min=0.5 / kernel) * counts
     return x - trend, trend
 
 
-def _moving_mean(x: Tensor, kernel: int) -> Tensor:
-    before, after = (end.expand(-1, kernel // 2, -1) for end in (x[:, :1], x[:, -1:]))
-    x = torch.cat([before, x, after], 1)
-    return F.avg_pool1d(x.transpose(1, 2), kernel, stride=1).transpose(1, 2)
-
-
 def correlate(
-    q: Float[Tensor, "batch nodes width"], k: Float[Tensor, "batch nodes width"]
-) -> Float[Tensor, "batch nodes"]:
-    """R(τ) = Σₜ qₜ kₜ₋τ, the end followed by the beginning; its mean over the columns.
+    q: Float[Tensor, "batch nodes width"],
+    k: Float[Tensor, "batch others width"],
+    delays: Tensor | None = None,
+) -> Float[Tensor, "batch delays"]:
+    """R(τ) = Σₜ qₜ₊τ kₜ, the end followed by the beginning; its mean over the columns.
 
-    By Wiener and Khinchin's theorem a product in frequencies. The mean is taken there as well, so
-    that one transform leads back and not one for each column.
+    At ``delays [batch, delays]``, or at all. Keys that are fewer are followed by zeros.
     """
-    product = torch.fft.rfft(_single(q), dim=1) * torch.fft.rfft(_single(k), dim=1).conj()
-    return torch.fft.irfft(product.mean(-1), n=q.shape[1], dim=1)
+    nodes = q.shape[1]
+    if delays is None:
+        delays = torch.arange(nodes, device=q.device)[None]
+    pairs = k @ q.mT
+    diagonals = torch.take_along_dim(pairs, _ahead(delays, k.shape[1], nodes), 2)
+    return diagonals.sum(1, dtype=torch.promote_types(q.dtype, torch.float32)) / q.shape[2]
 
 
 def aggregate(
-    v: Float[Tensor, "batch nodes width"],
+    v: Float[Tensor, "batch others width"],
     delays: Tensor,
     weights: Float[Tensor, "batch delays"],
+    nodes: int | None = None,
 ) -> Float[Tensor, "batch nodes width"]:
     """Σᵢ weightᵢ · Roll(V, τᵢ), where Roll(V, τ) at step t is V at t + τ, modulo their number.
 
-    The sum of rolls is V convolved with the weights, each at its delay: a product in frequencies,
-    at one cost for any number of delays ``[batch, delays]``, which are different from each other.
+    The sum of rolls is A V, weightᵢ on the τᵢ-th diagonal of A, at one cost for any number of
+    delays ``[batch, delays]``, which are different from each other. To reach ``nodes``, values
+    that are fewer are followed by zeros.
     """
-    nodes = v.shape[1]
-    graph = weights.new_zeros(v.shape[0], nodes).scatter(1, delays, weights)  # a row of A
-    product = torch.fft.rfft(_single(v), dim=1) * torch.fft.rfft(graph, dim=1).conj()[..., None]
-    return torch.fft.irfft(product, n=nodes, dim=1).to(v.dtype)
+    batch, steps, _ = v.shape
+    nodes = nodes or steps
+    ahead = _ahead(delays, nodes, nodes)
+    graph = v.new_zeros(batch, nodes, nodes)
+    graph.scatter_(2, ahead, weights.to(v.dtype)[:, None].expand_as(ahead))
+    return graph[:, :, :steps] @ v
 
 
-def _single(x: Tensor) -> Tensor:
-    """At least float32, which transforms need."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def _ahead(delays: Tensor, steps: int, nodes: int) -> Tensor:
+    """(t + τᵢ) modulo ``nodes`` for each step t, ``[batch, steps, delays]``."""
+    return (torch.arange(steps, device=delays.device)[:, None] + delays[:, None]) % nodes
 
 
 def auto_correlation(
     q: Float[Tensor, "batch nodes width"],
-    k: Float[Tensor, "batch nodes width"],
-    v: Float[Tensor, "batch nodes width"],
+    k: Float[Tensor, "batch others width"],
+    v: Float[Tensor, "batch others width"],
     factor: float = 3.0,
 ) -> Float[Tensor, "batch nodes width"]:
     """The values at the ⌊factor · ln S⌋ delays of largest R, weighted by their softmax.
 
+    Keys and values that are fewer than queries are followed by zeros.
     Read as a graph, A has one weight on each of those diagonals and its rows add up to 1.
     """
     nodes = q.shape[1]
     count = min(max(int(factor * log(nodes)), 1), nodes)
-    strongest, delays = correlate(q, k).topk(count)
-    return aggregate(v, delays, strongest.softmax(-1))
+    with torch.no_grad():
+        delays = correlate(q, k).topk(count).indices
+    return aggregate(v, delays, correlate(q, k, delays).softmax(-1), nodes)
 
 
 class AutoCorrelation(nn.Module):
@@ -119,10 +127,10 @@ class AutoCorrelation(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """``[batch, nodes, width]``."""
-        nodes = x.shape[1]
-        memory = x if memory is None else memory[:, -nodes:]
-        memory = F.pad(memory, (0, 0, 0, nodes - memory.shape[1]))
-        q, k, v = self.query(x), self.key(memory), self.value(memory)
+        if memory is None:
+            q, k, v = project(x, self.query, self.key, self.value)
+        else:
+            q, (k, v) = self.query(x), project(memory[:, -x.shape[1] :], self.key, self.value)
         return self.out(auto_correlation(q, k, v, self.factor))
 
 
