@@ -37,13 +37,35 @@ def decompose(
     than the sequence, becomes the next smaller odd one that fits. Padding, where ``x`` has to be
     zero, does not enter the mean and is zero in both parts.
     """
-    kernel = min(kernel, x.shape[1])
-    kernel -= 1 - kernel % 2
-    trend = moving_average(x, kernel)
-    if mask is not None:
-        counts = mask[..., None].to(x.dtype)
-        trend = trend / moving_average(counts, kernel).clamp(min=0.5 / kernel) * counts
+    trend = _apply(averaging(x, kernel, mask), x)
     return x - trend, trend
+
+
+def averaging(x: Tensor, kernel: int, mask: Tensor | None = None) -> Float[Tensor, "graphs S S"]:
+    """The matrix that makes the trend of ``x``: one, or one for each padding.
+
+    As a product with it a decomposition is one kernel, and one more for its gradient.
+    """
+    nodes = x.shape[1]
+    kernel = min(kernel, nodes)
+    kernel -= 1 - kernel % 2
+    average = moving_average(_eye(x)[None], kernel)
+    if mask is None:
+        return average
+    counts = mask.to(average.dtype)
+    average = average * counts[:, None]
+    return average / average.sum(-1, keepdim=True).clamp(min=0.5 / kernel) * counts[..., None]
+
+
+def _eye(x: Tensor) -> Tensor:
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return torch.eye(x.shape[1], dtype=dtype, device=x.device)
+
+
+def _apply(matrix: Tensor, x: Tensor) -> Tensor:
+    """Not in half precision, in which the rows of ``matrix`` would not add up."""
+    with torch.autocast(x.device.type, enabled=False):
+        return torch.bmm(matrix.expand(len(x), -1, -1), x.to(matrix.dtype)).to(x.dtype)
 
 
 def correlate(
@@ -170,11 +192,12 @@ class AutoformerBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """``[batch, nodes, width]``; ``mask`` is padding, bool ``[batch, nodes]``."""
         x = check_padding(x, self.width, mask)
+        seasonal = _eye(x) - averaging(x, self.kernel, mask)
         for part in (self.attention, self.ffn):
             x = x + self.dropout(part(x))
             if mask is not None:
                 x = x.masked_fill(~mask[..., None], 0)
-            x, _ = decompose(x, self.kernel, mask)
+            x = _apply(seasonal, x)
         return x
 
 
@@ -212,10 +235,16 @@ class AutoformerDecoderBlock(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """``[batch, nodes, width]`` and ``[batch, nodes, trend_width]``."""
-        x, trend1 = decompose(x + self.dropout(self.attention(x)), self.kernel)
-        x, trend2 = decompose(x + self.dropout(self.cross(x, memory)), self.kernel)
-        x, trend3 = decompose(x + self.dropout(self.ffn(x)), self.kernel)
-        return x, self.trend(torch.cat([trend1, trend2, trend3], -1))
+        average = averaging(x, self.kernel)
+        seasonal = _eye(x) - average
+        x1 = x + self.dropout(self.attention(x))
+        s1 = _apply(seasonal, x1)
+        x2 = s1 + self.dropout(self.cross(s1, memory))
+        s2 = _apply(seasonal, x2)
+        x3 = s2 + self.dropout(self.ffn(s2))
+        # Each trend is the same mean over time, taken once of all after W, where there is less.
+        trend = _apply(average, self.trend(torch.cat([x1, x2, x3], -1)))
+        return _apply(seasonal, x3), trend
 
 
 class SeasonalNorm(nn.Module):

@@ -46,7 +46,7 @@ def prob_sparse_attention(
         M(q, K) = max over j (q kⱼ/√d) - mean over j (q kⱼ/√d)      j in a sample of u keys
 
     A query of zeros has a uniform A, so those that are lazy are set to zero and fused attention
-    takes all of them at once: up to some thousand nodes that is quicker than to pick the others out.
+    takes all of them at once: up to some thousand nodes that is quicker than to pick out the rest.
     Under a causal rule values come from the past alone, but which queries are chosen depends on
     all of them, as it does for the authors.
     """

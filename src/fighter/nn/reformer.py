@@ -19,7 +19,7 @@ from .common import check_heads, check_nodes, join_heads, make_activation, split
 from .transformer import project
 
 HIDDEN = -1e30  # the logit of a node that is not seen: exp() is exactly 0
-ITSELF = -3e4  # that of a node for itself: above HIDDEN, so it counts where nothing else does
+ITSELF = -3e4  # that of a node for itself, for where nothing else counts; half precision has it too
 COLUMNS = 64  # of a rotation: twice as many buckets at most, however long the sequence
 STORE_UP_TO = 1024  # nodes: so few are attended to all at once, the graph stored
 

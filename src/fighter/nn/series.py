@@ -25,8 +25,10 @@ def moving_average(
     x: Float[Tensor, "batch steps series"], kernel: int
 ) -> Float[Tensor, "batch steps series"]:
     """The mean over ``kernel`` steps around each; the first and last value go on at the ends."""
-    x = F.pad(x, (0, 0, (kernel - 1) // 2, kernel // 2), mode="replicate")
-    return F.avg_pool2d(x, (kernel, 1), stride=1)  # steps and series as the sides of an image
+    before, after = (kernel - 1) // 2, kernel // 2
+    x = x.transpose(1, 2)
+    x = torch.cat([x[..., :1].expand(-1, -1, before), x, x[..., -1:].expand(-1, -1, after)], -1)
+    return F.avg_pool1d(x, kernel, stride=1).transpose(1, 2)
 
 
 class Cycle(nn.Module):

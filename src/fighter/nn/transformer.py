@@ -24,7 +24,9 @@ def project(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
     """Each map of ``x``, all as one product: on a GPU a few small products cost more than one."""
     bias = None
     if any(f.bias is not None for f in maps):
-        bias = torch.cat([f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps])
+        bias = torch.cat(
+            [f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps]
+        )
     y = F.linear(x, torch.cat([f.weight for f in maps]), bias)
     return y.split([f.out_features for f in maps], -1)
 
