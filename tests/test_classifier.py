@@ -36,6 +36,7 @@ def sentences(count: int = 120, seed: int = 0) -> tuple[list[str], list[str]]:
 
 def tiny(**settings) -> TextClassifier:
     small = {"width": 16, "heads": 2, "max_length": 12, "dropout": 0.1, "word_dropout": 0.1}
+    small["tokens"] = "word"
     quick = {"max_epochs": 4, "batch_size": 16, "lr": 0.01, "ema": 0.8, "patience": 100}
     return TextClassifier(**{**small, **quick, "verbose": False, "device": "cpu", **settings})
 

@@ -6,16 +6,13 @@ from fighter.explain import Frozen
 
 from ..contract.test_models import VARIANTS, batch_of, build
 
-# These choose by value what they look at, which is more than a number.
-SPARSE = {"informer", "autoformer", "reformer"}
-
 
 def double(batch: Batch) -> Batch:
     return Batch(*(x.double() if x is not None and x.is_floating_point() else x for x in batch))
 
 
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in SPARSE])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_every_network_is_affine_when_frozen_and_adds_up(variant, missing):
     """Normalisation, cycle, basis, graphs, norms, activations: the whole forecast."""
     net = build(variant, 3).double().eval()

@@ -8,7 +8,6 @@ from fighter.explain import layer_edges, trace
 from fighter.models import Task, build_core
 
 from ..contract.test_models import HORIZON, LOOKBACK, VARIANTS, build
-from .test_freeze import SPARSE
 
 SERIES = 3
 
@@ -24,7 +23,7 @@ def one(y):
     return y[HORIZON // 2, 1, 0]
 
 
-@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in SPARSE])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_inputs_and_constant_add_up(variant):
     core, function, x = setting(variant)
     found = trace(core, function, x, one)
@@ -105,8 +104,28 @@ def test_what_cannot_be_frozen_is_refused():
         trace(core, function, x, one)
 
 
-@pytest.mark.parametrize("variant", sorted(SPARSE))
-def test_networks_that_choose_by_value_are_refused(variant):
-    core, function, x = setting(variant)
+def test_what_is_not_affine_is_refused():
+    core, function, x = setting("fighter-time")
     with pytest.raises(FighterError, match="cannot be frozen"):
-        trace(core, function, x, one)
+        trace(core, lambda z: function(z).exp(), x, one)
+
+
+@pytest.mark.parametrize(
+    "variant", ["itransformer", "fighter-series-static", "fighter-series-mixed"]
+)
+def test_without_a_hop_only_the_series_itself_is_heard(variant):
+    core, function, x = setting(variant)
+    inputs = trace(core, function, x, one).inputs
+    assert inputs[0, :, 1].any()
+    assert not inputs[0, :, [0, 2]].any()
+    assert inputs[1].all()  # one hop leads anywhere
+
+
+def test_one_hop_of_a_transformer_is_its_attention():
+    core, function, x = setting("transformer")
+    block = core.encoder.layers[0]
+    with torch.no_grad():
+        block.value.weight.zero_()
+    inputs = trace(core, function, x, one).inputs
+    assert inputs[0].all()
+    assert not inputs[1].any()

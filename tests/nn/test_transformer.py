@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fighter.nn.transformer import project
+from fighter.nn.common import project
 
 
 @pytest.mark.parametrize("biases", [(True, True), (True, False), (False, False)])

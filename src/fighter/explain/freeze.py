@@ -106,7 +106,24 @@ def _layer_norm(
 def _attention(
     frozen: Frozen, func: Callable, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
 ) -> Tensor:
-    return func(frozen.keep(lambda: q), frozen.keep(lambda: k), v, *args, **kwargs)
+    q, k = (frozen.keep(lambda x=x: x) for x in (q, k))
+    if isinstance(mask := kwargs.get("attn_mask"), Tensor):  # it may be drawn from the input too
+        kwargs = {**kwargs, "attn_mask": frozen.keep(lambda: mask)}
+    return func(q, k, v, *args, **kwargs)
+
+
+def _choice(frozen: Frozen, func: Callable, *args: Any, **kwargs: Any) -> Any:
+    """What is chosen stays chosen."""
+    chosen = func(*args, **kwargs)
+    return type(chosen)(frozen.keep(lambda part=part: part) for part in chosen)
+
+
+def _pool(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The maximum is where it was."""
+    del func
+    kwargs = {**kwargs, "return_indices": True}
+    places = frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1])
+    return x.gather(-1, places)
 
 
 NUMBERS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)
@@ -114,9 +131,11 @@ ELEMENTWISE = (
     F.gelu, F.relu, torch.relu, Tensor.relu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish,
     F.tanh, torch.tanh, Tensor.tanh, F.sigmoid, torch.sigmoid, Tensor.sigmoid,
 )  # fmt: skip
-RULES: dict[Callable, Callable[..., Tensor]] = {
+RULES: dict[Callable, Callable[..., Any]] = {
     F.layer_norm: _layer_norm,
+    F.max_pool1d: _pool,
     F.scaled_dot_product_attention: _attention,
+    **dict.fromkeys((torch.topk, Tensor.topk), _choice),
     **dict.fromkeys(NUMBERS, _number),
     **dict.fromkeys(ELEMENTWISE, _gate),
 }

@@ -106,29 +106,38 @@ def _watch(layers: list[Layer], theta: Tensor) -> Iterator[dict[Layer, list[Tens
     """Scale what goes over i edges by θⁱ; note each layer's input and the sum of its hops."""
     seen: dict[Layer, list[Tensor]] = {layer: [] for layer in layers}
 
+    def factor(values: Tensor) -> Tensor:
+        return theta.repeat_interleave(len(values) // len(theta))[:, None, None]
+
     def note(layer: Layer, module: nn.Module, args: tuple[Any, ...]) -> None:
         del module
-        if len(seen[layer]) < 2:  # a Transformer's dropout is called again
-            seen[layer].append(args[0])
+        seen[layer].append(args[0])
 
-    def scale(layer: Layer, module: nn.Module, args: tuple[Any, ...], values: Tensor) -> Tensor:
+    def scale_blocks(
+        layer: FighterLayer, module: nn.Module, args: tuple[Any, ...], values: Tensor
+    ) -> Tensor:
         del module, args
-        factor = theta.repeat_interleave(len(values) // len(theta))[:, None, None]
-        powers = _powers(layer)
-        blocks = values.chunk(len(powers), -1)
-        if isinstance(layer, TransformerBlock) and layer.value.bias is not None:
-            bias = layer.value.bias  # it passes the graph unchanged: A1 = 1
-            return (values - bias) * factor + bias
-        return torch.cat([b * factor**i for i, b in zip(powers, blocks, strict=True)], -1)
+        blocks = zip(layer.powers, values.chunk(len(layer.powers), -1), strict=True)
+        return torch.cat([block * factor(values) ** power for power, block in blocks], -1)
+
+    def scale_attention(
+        layer: TransformerBlock, module: nn.Module, args: tuple[Any, ...]
+    ) -> Tensor | None:
+        del module
+        if len(seen[layer]) == 2:  # the same dropout, after the feed-forward network
+            return None
+        seen[layer].append(args[0])
+        bias = 0 if layer.value.bias is None else layer.value.bias  # not of the walk: A1 = 1
+        return (args[0] - bias) * factor(args[0]) + bias
 
     hooks = []
     for layer in layers:
-        ours = isinstance(layer, FighterLayer)
-        hooks += [
-            layer.register_forward_pre_hook(partial(note, layer)),
-            (layer.mix if ours else layer.dropout).register_forward_pre_hook(partial(note, layer)),
-            (layer.values if ours else layer.value).register_forward_hook(partial(scale, layer)),
-        ]
+        hooks.append(layer.register_forward_pre_hook(partial(note, layer)))
+        if isinstance(layer, FighterLayer):
+            hooks.append(layer.mix.register_forward_pre_hook(partial(note, layer)))
+            hooks.append(layer.values.register_forward_hook(partial(scale_blocks, layer)))
+        else:
+            hooks.append(layer.dropout.register_forward_pre_hook(partial(scale_attention, layer)))
     try:
         yield seen
     finally:

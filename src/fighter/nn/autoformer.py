@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..shapes import Bool, Float
+from .common import project
 from .seq2seq import check_padding, feed_forward
 from .series import moving_average
-from .transformer import project
 
 
 def decompose(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
@@ -89,3 +91,14 @@ def join_heads(
 ) -> Float[Tensor, "batch nodes width"]:
     """Heads to columns."""
     return x.transpose(1, 2).flatten(2)
+
+
+def project(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
+    """Each map of ``x``, all as one product: on a GPU a few small products cost more than one."""
+    bias = None
+    if any(f.bias is not None for f in maps):
+        bias = torch.cat(
+            [f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps]
+        )
+    y = F.linear(x, torch.cat([f.weight for f in maps]), bias)
+    return y.split([f.out_features for f in maps], -1)

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..hops import attention_hop, horner
-from .common import check_nodes, join_heads, split_heads
-from .transformer import TransformerBlock, project
+from .common import check_nodes, join_heads, project, split_heads
+from .transformer import TransformerBlock
 
 
 class GFSABlock(TransformerBlock):

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import attention_hop, describe
 from ..shapes import Bool, Float
-from .common import check_heads, check_nodes, join_heads, make_activation, split_heads
-from .transformer import project
+from .common import check_heads, check_nodes, join_heads, make_activation, project, split_heads
 
 HIDDEN = -1e30  # the logit of a node that is not seen: exp() is exactly 0
 ITSELF = -3e4  # that of a node for itself, for where nothing else counts; half precision has it too

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import attention_hop, describe
 from ..shapes import Bool, Float
-from .common import check_heads, check_nodes, join_heads, split_heads
-from .transformer import project
+from .common import check_heads, check_nodes, join_heads, project, split_heads
 
 
 def full_attention(

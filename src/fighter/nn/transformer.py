@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
@@ -16,19 +15,9 @@ from .common import (
     check_widths,
     join_heads,
     make_activation,
+    project,
     split_heads,
 )
-
-
-def project(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
-    """Each map of ``x``, all as one product: on a GPU a few small products cost more than one."""
-    bias = None
-    if any(f.bias is not None for f in maps):
-        bias = torch.cat(
-            [f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps]
-        )
-    y = F.linear(x, torch.cat([f.weight for f in maps]), bias)
-    return y.split([f.out_features for f in maps], -1)
 
 
 class TransformerBlock(nn.Module):
