@@ -59,10 +59,10 @@ def _gradients(rows: Sequence[Record]) -> Verdict:
         _verdict([worst < 1e-6, update > 0.99]),
         f"As gradients of W_V W₁ and W₂ on the current graph: they differ by {worst:.0e} at most "
         "along the run. As training goes: AdamW steps the two factors apart, and the way of their "
-        f"product has a cosine of {update:.2f} to that of a GCN's one matrix; to the gradients on a "
+        f"product has a cosine of {update:.2f} to that of a GCN's one matrix; for gradients on a "
         f"fixed lag graph it is {lag:.2f}. {share:.0f} % of the gradient's norm goes to W_Q and "
-        "W_K, for which a GCN has nothing; the printed "
-        f"formulas for these have cosines {query:.2f} and {key:.2f} with the exact gradients.",
+        "W_K, for which a GCN has nothing; the printed formulas for these have cosines "
+        f"{query:.2f} and {key:.2f} with the exact gradients.",
     )
 
 

@@ -19,6 +19,7 @@ Series Modeling*, made by this code, beside the paper's numbers, which are quote
 This page is written by `fighter reproduce` from the results beside it (in the repository
 `results/reproduction`). The theory has a page of its own, `theory.md`.
 """
+QUICK = "A small version (`--quick`): the numbers below say nothing about the paper."
 ORDER = ("table1", "kappa", "agnews", "heatmaps", "backward")
 
 
@@ -28,10 +29,9 @@ def write_page(folder: Path, page: Path) -> str:
     pictures = page.parent / page.stem
     verdicts = judge({name: result["rows"] for name, result in results.items()})
     parts = [_join(HEAD)]
-    if any(result["quick"] for result in results.values()):
-        parts.append(
-            "**A small version (`--quick`): the numbers below say nothing about the paper.**"
-        )
+    quick = any(result["quick"] for result in results.values())
+    if quick:
+        parts.append(f"**{QUICK}**")
     parts.append(markdown(["the paper", "here", "evidence"], [list(v) for v in verdicts]))
     for name, result in results.items():
         experiment = import_module(f".{name}", __package__)
@@ -43,7 +43,8 @@ def write_page(folder: Path, page: Path) -> str:
         parts += ["## Not in these results", f"{commands}: not run at this size yet."]
     with whole_file(page) as beside:
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return "\n".join(f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts)
+    told = [f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts]
+    return "\n".join([QUICK] * quick + told)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -128,7 +128,6 @@ def _pool(todo: list[Run], folder: Path, place: Place, jobs: int) -> Outcomes:
                 f"call again with fewer than jobs={jobs}"
             ) from error
         except BaseException:  # the caller wants no more, or Ctrl-C
-            pool.shutdown(wait=False, cancel_futures=True)
             for child in {*multiprocessing.active_children()} - others:
                 child.terminate()
             raise
