@@ -1,8 +1,10 @@
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,14 +28,29 @@ def folder(tmp_path):
     return tmp_path / "runs"
 
 
-def start(*arguments):
-    """Runs in a process of their own, of a session of their own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.experiments.kinds", *map(str, arguments)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
+@pytest.fixture
+def start(folder, log):
+    """Runs in a process of their own, of which nothing is left when the test is over."""
+    started = []
+
+    def begin(jobs, count, seconds):
+        arguments = map(str, (folder, log, jobs, count, seconds))
+        path = os.pathsep.join(filter(None, sys.path))
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.experiments.kinds", *arguments],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": path},
+                start_new_session=True,
+            )
+        )
+        return started[-1]
+
+    yield begin
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def wait_for(condition, seconds=60):
@@ -210,8 +227,8 @@ def test_who_stops_listening_stops_the_workers(folder, log):
     assert not alive(*(process for _, process in calls(log)))
 
 
-def test_after_a_kill_only_the_rest_is_made(folder, log):
-    parent = start(folder, log, 2, 8, 0.5)  # jobs, runs, seconds
+def test_after_a_kill_only_the_rest_is_made(start, folder, log):
+    parent = start(jobs=2, count=8, seconds=0.5)
     wait_for(lambda: folder.exists() and len([*folder.iterdir()]) >= 2)
     parent.kill()
     parent.wait()
@@ -233,9 +250,9 @@ def test_after_a_kill_only_the_rest_is_made(folder, log):
     assert [record["result"]["square"] for record in records] == [i**2 for i in range(8)]
 
 
-def test_workers_that_wait_for_work_end_with_their_parent(folder, log):
+def test_workers_that_wait_for_work_end_with_their_parent(start, folder, log):
     """And those whose run is long: nothing is left to train for nobody."""
-    parent = start(folder, log, 2, 2, 100)
+    parent = start(jobs=2, count=2, seconds=100)
     wait_for(lambda: len(calls(log)) == 2)
     parent.kill()
     parent.wait()
