@@ -343,7 +343,7 @@ def test_damaged_or_another_kind(tmp_path, fitted):
     weights = forecaster / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole.replace(b"TextClassifier", b"NextClassifier"))
-    with pytest.raises(FighterError, match="holds another kind of model"):
+    with pytest.raises(FighterError, match="holds a NextClassifier, not a TextClassifier"):
         TextClassifier.load(forecaster)
     weights.write_bytes(whole.replace(b"network.head.bias", b"network.head.mass"))
     with pytest.raises(FighterError, match="damaged model"):

@@ -14,6 +14,8 @@ import fighter.theory
 from fighter import Forecaster
 from fighter.cli import COMMANDS, main
 from fighter.data import catalogue
+from fighter.forecaster import COLUMNS
+from fighter.models import CORES
 from fighter.theory import Identity
 
 SETTINGS = {"horizon": 4, "lookback": 12, "width": 8, "heads": 2, "max_epochs": 1, "level": [80]}
@@ -220,6 +222,7 @@ def test_a_bad_configuration_is_refused(table, tmp_path, capsys, text, message):
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs lookback 12 + horizon 4"),
         ("ds,y\n2024-01-01,1\n", ["--target-col", "z"], "no target column 'z'"),
         ("ds,y\n2024-01-01,1\n", ["--model", "prophet"], "--model prophet: needs one of"),
+        ("ds,y\n2024-01-01,1\n", ["--model", "mean"], "--width 8: --model mean has no such"),
         ("ds,y\n2024-01-01,1\n", ["--out", "f.xlsx"], "must end in .csv"),
     ],
 )
@@ -366,6 +369,27 @@ def test_every_command_has_help_with_an_example(command, capsys):
         main([*command.split(), "--help"])
     assert exit_.value.code == 0
     assert command == "data" or f"Example: fighter {command}" in capsys.readouterr().out
+
+
+def test_help_names_every_model_and_speaks_of_flags(capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "--help"])
+    out = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert all(f'"{name}"' in out for name in CORES)
+    assert "--adjacency cosine" in out
+    assert "cycle=None" not in out
+
+
+@pytest.mark.parametrize("model", ["dlinear", "patchtst", "repeat"])
+def test_other_models(model, table, tmp_path, capsys):
+    sizes = ["--horizon", "4", "--lookback", "12", "--max-epochs", "1"]
+    layers = ["--layers", "1"] if model == "patchtst" else []
+    place = tmp_path / "m"
+    command = ["fit", str(table), "--model", model, *sizes, *layers, "--out", str(place)]
+    assert main(command) == 0
+    assert ("layers 1" in capsys.readouterr().out) == bool(layers)
+    assert main(["predict", str(place), "--out", str(tmp_path / "f.csv")]) == 0
+    assert pd.read_csv(tmp_path / "f.csv").columns[2] == COLUMNS[model]
 
 
 def test_help_and_version_need_nothing_heavy(capsys):

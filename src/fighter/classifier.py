@@ -271,8 +271,7 @@ class TextClassifier(Estimator):
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "TextClassifier":
         """A saved model, on the CPU unless told otherwise."""
         config, tensors = storage.load_folder(Path(folder))
-        if config.get("estimator") != cls.__name__:
-            raise FighterError(f"{folder} holds another kind of model: load it with its own class")
+        cls._check_kind(config, folder)
         try:
             model = cls(**config["settings"])
             model.device = device

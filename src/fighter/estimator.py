@@ -1,7 +1,8 @@
-"""What every estimator does alike: settings in and out, and the device it works on."""
+"""What every estimator does alike: settings in and out, its name, the device it works on."""
 
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -40,6 +41,16 @@ class Estimator:
         shown = {name: repr(value) for name, value in self.get_params().items()}
         changed = [f"{name}={value}" for name, value in shown.items() if value != defaults[name]]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+    @classmethod
+    def _check_kind(cls, config: Mapping[str, Any], folder: str | Path) -> None:
+        """Refuse what another estimator has saved."""
+        kind = config.get("estimator", "Forecaster")  # which did not always write its name
+        if kind not in (known.__name__ for known in cls.__mro__):
+            raise FighterError(
+                f"{folder} holds a {kind}, not a {cls.__name__}: load it with "
+                f"fighter.{kind}.load({str(folder)!r})"
+            )
 
     def _device(self) -> torch.device:
         device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))

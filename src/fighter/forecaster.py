@@ -1,7 +1,6 @@
 """What most people import: a table in, a table out."""
 
 import copy
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -11,28 +10,34 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import explanation, storage
 from . import plan as choose
-from . import storage
 from .data import Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
 from .data.forecast_table import first_row
 from .data.frequency import Frequency
 from .errors import FighterError
+from .estimator import Estimator
 from .evaluation import cross_validation, evaluate
-from .models import CORES, ForecastNet, Task, build_core
+from .explain import TemporalGraph
+from .models import CORES, ForecastNet, Task, build_core, core_options
 from .nn.series import lag_correlation
 from .plan import Plan
 from .preparation import Preparation, borrow_static, extend, with_targets
 from .training import Recipe, World, forecast, forget, train
 from .training.calibration import adjust, calibrate
 
-COLUMNS = {"naive": "SeasonalNaive"}
+COLUMNS = {name: core.__name__ for name, core in CORES.items()} | {"itransformer": "iTransformer"}
+# Settings of the network. What is not given is the core's own default, but for a few that are
+# chosen from the data.
+NETWORK = ("width", "dropout", "heads", "layers", "nodes", "kappa", "adjacency")
+SIZED = ("fighter", "transformer")  # width and dropout are chosen by the size of the data
 
 
 class DataWarning(UserWarning):
     """Something in the data that a person should know of."""
 
 
-class Forecaster:
+class Forecaster(Estimator):
     """Forecasts of many series, with intervals, from a table.
 
     .. code-block:: python
@@ -45,16 +50,30 @@ class Forecaster:
     Args:
         horizon: steps to forecast.
         lookback: steps the model sees; two seasons or two horizons unless given.
-        model: ``"fighter"``, or a baseline: ``"linear"``, ``"transformer"``, ``"naive"``.
+        model: ``"fighter"``, or one to compare with. Time steps as nodes: ``"transformer"``,
+            ``"seq2seq"`` (the same with a decoder; both Vaswani et al., 2017), ``"informer"``
+            (Zhou et al., 2021), ``"autoformer"`` (Wu et al., 2021), ``"reformer"`` (Kitaev et
+            al., 2020), ``"gfsa"`` (Choi et al., 2024), ``"gcn"`` (on a fixed graph of lags).
+            Series as nodes: ``"itransformer"`` (Liu et al., 2024). Each series by itself:
+            ``"patchtst"`` (Nie et al., 2023), ``"linear"`` and ``"dlinear"`` (Zeng et al., 2023).
+            Nothing to learn: ``"naive"`` (the last season again), ``"repeat"`` (the last value),
+            ``"mean"`` (of the look-back). Other series than those trained on are served by the
+            last three, and with ``cycle=None`` by itransformer, patchtst, linear, dlinear, and by
+            fighter with ``adjacency="cosine"`` or ``nodes="patch"``.
         level: prediction intervals in per cent, such as ``[80, 95]``.
         quantiles: quantiles such as ``[0.1, 0.5, 0.9]``, instead of ``level``.
-        nodes: what the graph is over: ``"series"``, ``"patch"`` or ``"time"``.
-        kappa: number of blocks κ, the powers 0 … κ-1 of the graph.
-        heads, layers, width, dropout: size of the network; the last two by the size of the data
-            unless given.
-        adjacency: ``"static"``, ``"dynamic"``, ``"cosine"`` or ``"mixed"``; static for up to 500
-            series and cosine for more, unless given.
-        cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none.
+        nodes: what the graph is over: ``"series"``, ``"patch"`` or ``"time"`` (fighter only);
+            series unless given.
+        kappa: number of blocks κ, the powers 0 … κ-1 of the graph (fighter and gcn only); 3 unless
+            given.
+        heads: of attention, where the model has it; the model's own number unless given, mostly 8.
+        layers: of the network; the model's own number unless given, 2 for fighter.
+        width, dropout: of the network; unless given, by the size of the data for fighter and
+            transformer, else the model's own.
+        adjacency: ``"static"``, ``"dynamic"``, ``"cosine"`` or ``"mixed"`` (fighter only); unless
+            given static for up to 500 series and cosine for more, or if nodes are not series.
+        cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
+            naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told time of day, of the week and of the year.
         options: further options of the network.
         freq: step of the time axis, such as ``"h"`` or ``"10min"``; inferred unless given.
@@ -80,10 +99,10 @@ class Forecaster:
         model: str = "fighter",
         level: Sequence[float] | None = None,
         quantiles: Sequence[float] | None = None,
-        nodes: str = "series",
-        kappa: int = 3,
-        heads: int = 8,
-        layers: int = 2,
+        nodes: str | None = None,
+        kappa: int | None = None,
+        heads: int | None = None,
+        layers: int | None = None,
         width: int | None = None,
         dropout: float | None = None,
         adjacency: str | None = None,
@@ -126,31 +145,16 @@ class Forecaster:
 
     # ---- settings -------------------------------------------------------------------------
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings as they were given."""
-        del deep  # there is nothing inside to descend into; scikit-learn's tools pass it
-        return {name: getattr(self, name) for name in _SETTINGS}
-
-    def set_params(self, **settings: Any) -> "Forecaster":
-        """Change settings; they take effect at the next ``fit``."""
-        for name in settings:
-            if name not in _SETTINGS:
-                raise FighterError(
-                    f"there is no setting {name!r}; there are {', '.join(_SETTINGS)}"
-                )
-        type(self)(**{**self.get_params(), **settings})  # refuses what is wrong, before any is set
-        vars(self).update(settings)
-        return self
-
-    def __repr__(self) -> str:
-        """Only what differs from the defaults."""
-        shown = {k: repr(v) for k, v in self.get_params().items()}
-        changed = [f"{k}={v}" for k, v in shown.items() if v != repr(_SETTINGS[k].default)]
-        return f"Forecaster({', '.join(changed)})"
-
     def _check(self) -> None:
         if self.model not in CORES:
             raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}")
+        for name, value in self._given().items():
+            having = [model for model in CORES if name in core_options(model)]
+            if self.model not in having:
+                raise FighterError(
+                    f"{name}={value!r}: model={self.model!r} has no such setting; leave it out, or "
+                    f"take a model that has it: {', '.join(having)}"
+                )
         for name in ("level", "quantiles", "past", "future", "missing_values"):
             value = getattr(self, name)
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
@@ -172,6 +176,10 @@ class Forecaster:
             not isinstance(self.cycle, int | np.integer) or self.cycle < 1
         ):
             raise FighterError(f'cycle={self.cycle!r}: needs "auto", a number of steps, or None')
+
+    def _given(self) -> dict[str, Any]:
+        """The settings of the network that the user has made."""
+        return {name: getattr(self, name) for name in NETWORK if getattr(self, name) is not None}
 
     # ---- fit ------------------------------------------------------------------------------
 
@@ -269,14 +277,17 @@ class Forecaster:
             )
         batch_size = self.batch_size or choose.choose_batch(panel.n_series)
         steps = -(-(rows - lookback - horizon + 1) // batch_size)
-        epochs, patience = choose.choose_epochs(steps)
-        auto = choose.choose_period(panel, rows) if self.cycle == "auto" else self.cycle
+        learned = CORES[self.model].learned
+        epochs, patience = choose.choose_epochs(steps) if learned else (1, 1)
+        cycle = self.cycle
+        if cycle == "auto":
+            cycle = choose.choose_period(panel, rows) if learned else None
         return Plan(
             lookback=lookback,
             horizon=horizon,
             validation=validation,
             quantiles=self._levels(),
-            cycle=None if self.model == "naive" else auto,  # type: ignore[arg-type]
+            cycle=cycle,  # type: ignore[arg-type]
             calendar=choose.choose_calendar(panel, rows) if self.calendar else (),
             epochs=self.max_epochs or epochs,
             patience=self.patience or patience,
@@ -285,17 +296,16 @@ class Forecaster:
         )
 
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
-        options: dict[str, Any] = {}
-        if self.model in ("fighter", "transformer"):
-            width, dropout = choose.choose_size(int(panel.observed[:rows].sum()))
-            options["width"] = self.width or width
-            options["dropout"] = dropout if self.dropout is None else self.dropout
-            options |= {"heads": self.heads, "layers": self.layers}
-        if self.model == "fighter":
-            usual = "static" if panel.n_series <= 500 else "cosine"
-            options |= {"nodes": self.nodes, "kappa": self.kappa}
-            options["adjacency"] = self.adjacency or (usual if self.nodes == "series" else "cosine")
-        return options | (self.options or {})
+        own, given = core_options(self.model), self._given()
+        options = {name: own[name] for name in NETWORK if name in own}
+        if self.model in SIZED:
+            size = choose.choose_size(int(panel.observed[:rows].sum()))
+            options["width"], options["dropout"] = size
+        if "adjacency" in own and (
+            given.get("nodes", "series") != "series" or panel.n_series > 500
+        ):
+            options["adjacency"] = "cosine"
+        return options | given | (self.options or {})
 
     def _validation(self, panel: Panel, lookback: int) -> int:
         if self.validation is None:
@@ -352,13 +362,8 @@ class Forecaster:
             period=fitting[0] if fitting else None,
         )
         counts = (panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1])
-        learned = self._fixed["model"] != "naive"
-        return ForecastNet(
-            build_core(self._fixed["model"], task, **plan.network),
-            normalise=learned,
-            period=plan.cycle,
-            covariates=counts if learned else (0, 0),
-        )
+        core = build_core(self._fixed["model"], task, **plan.network)
+        return ForecastNet(core, period=plan.cycle, covariates=counts)
 
     # ---- predict --------------------------------------------------------------------------
 
@@ -434,12 +439,47 @@ class Forecaster:
     def column(self) -> str:
         """The name of the forecast's column."""
         model: str = self._fixed.get("model", self.model)
-        return COLUMNS.get(model, model.capitalize())
+        return COLUMNS[model]
 
     @property
     def levels(self) -> list[float]:
         """The prediction intervals that forecasts come with, in per cent."""
         return sorted(_listed(self._fixed.get("level", self.level)))
+
+    # ---- explain --------------------------------------------------------------------------
+
+    def explain(
+        self,
+        df: Any = None,
+        *,
+        unique_id: Any = None,
+        step: int = 1,
+        future: Any = None,
+        static: Any = None,
+    ) -> TemporalGraph:
+        """Where one forecast comes from, exactly.
+
+        .. code-block:: python
+
+            graph = model.explain(unique_id="north", step=6)
+            print(graph.summary())
+            graph.edges(top=20)        # past values and their parts of the forecast
+
+        Args:
+            df: as in :meth:`predict`.
+            unique_id: the series; may be left out if there is only one.
+            step: which step of the horizon, from 1.
+            future: as in :meth:`predict`.
+            static: as in :meth:`predict`.
+        """
+        self._fitted()
+        panel = self.context if df is None else self._history(df, static)
+        series = explanation.place(panel, unique_id)
+        until = panel.slice(None, int(panel.ends[series]))
+        needed = np.arange(panel.n_series) == series
+        known = future_values(until, future, self.plan.horizon, id_col=self.id_col, needed=needed)
+        like = self._like if df is None else df
+        return explanation.explain(self, until, known, series, step, like)
 
     # ---- evaluate -------------------------------------------------------------------------
 
@@ -491,6 +531,7 @@ class Forecaster:
         world = World.join(self._device())
         preparation, context = self.preparation, self.context
         config = {
+            "estimator": "Forecaster",
             "settings": self.get_params() | self._fixed,
             "plan": asdict(self.plan),
             "ids": list(preparation.ids),
@@ -525,6 +566,7 @@ class Forecaster:
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "Forecaster":
         """A saved model, on the CPU unless told otherwise."""
         config, tensors = storage.load_folder(Path(folder))
+        cls._check_kind(config, folder)
         try:
             return cls._restore(config, tensors, device)
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -534,7 +576,10 @@ class Forecaster:
     def _restore(
         cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], device: str | None
     ) -> "Forecaster":
-        model = cls(**config["settings"])
+        settings = config["settings"]
+        # Settings that this model has not: once kept and ignored, or made for the next fit.
+        unknown = set(NETWORK) - core_options(settings.get("model", "fighter")).keys()
+        model = cls(**{**settings, **dict.fromkeys(unknown)})
         model.device = device
         model._fixed = {name: getattr(model, name) for name in ("model", "level", "quantiles")}
         scheme = Scheme(**{k: _tuples(v) for k, v in config["scheme"].items()})
@@ -599,12 +644,6 @@ class Forecaster:
             [core.remedy] * core.tied + ["cycle=None"] * (self.network.cycle is not None)
         )
 
-    def _device(self) -> torch.device:
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if device.type == "cuda" and device.index is None:
-            return torch.device("cuda", World.local_rank())
-        return device
-
     def _fitted(self) -> None:
         if not hasattr(self, "network"):
             raise FighterError("this forecaster has not been fitted: call fit(df), or load(folder)")
@@ -622,6 +661,3 @@ def _listed(values: Any) -> list[float]:
 def _tuples(value: Any) -> Any:
     """JSON's lists as the tuples they were."""
     return tuple(value) if isinstance(value, list) else value
-
-
-_SETTINGS = dict(inspect.signature(Forecaster).parameters)

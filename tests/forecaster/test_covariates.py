@@ -5,6 +5,7 @@ import pytest
 from fighter import FighterError, Forecaster
 
 from ..tables import tiny, waves
+from .small import small
 
 
 def driven(rows: int = 400, ids=("a", "b")) -> pd.DataFrame:
@@ -114,11 +115,11 @@ def test_past_covariates_are_used():
     tells = rng.normal(size=601)
     times = pd.date_range("2024-01-01", periods=600, freq="h")
     df = pd.DataFrame({"unique_id": "a", "ds": times, "y": tells[:-1], "hint": tells[1:]})
-    settings = {**SETTINGS, "horizon": 1, "model": "linear"}
+    settings = {**SETTINGS, "horizon": 1}
     scores = {}
     for past in ((), ("hint",)):
         columns = ["unique_id", "ds", "y", *past]
-        model = tiny(past=past, **settings).fit(df[columns][:500])
+        model = small("linear", past=past, **settings).fit(df[columns][:500])
         scores[past] = model.evaluate(df[columns], last=100).scaled_mae[0]
     assert scores[("hint",)] < 0.5 * scores[()]
 

@@ -7,6 +7,7 @@ from fighter.data.windows import MOST_AT_ONCE, Windows
 
 from ..tables import CONVERT, tail, tiny, waves
 from ..training.nets import same_weights
+from .small import small
 
 
 @pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
@@ -45,7 +46,7 @@ def test_a_series_without_targets_has_no_score():
 def test_evaluate_in_bounded_batches(monkeypatch):
     """However many series there are, a batch holds a bounded number of values."""
     df = waves(60, ids=[f"s{i}" for i in range(30)])
-    model = tiny(model="linear").fit(df)
+    model = small("linear").fit(df)
     sizes = []
     gather = Windows.gather
 

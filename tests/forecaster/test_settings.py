@@ -39,7 +39,7 @@ def test_set_params_all_or_nothing():
 def test_set_params_waits_for_the_next_fit():
     model = tiny(level=[80]).fit(waves(60))
     before = model.predict()
-    model.set_params(level=[50, 95], model="linear", horizon=3)
+    model.set_params(level=[50, 95], model="seq2seq", horizon=3)
     assert model.predict().equals(before)
     assert len(model.fit(waves(60)).predict().columns) == 7
 
@@ -65,6 +65,17 @@ def test_repr_shows_what_differs():
         ({"cycle": "daily"}, "cycle='daily'"),
         ({"cycle": 0}, "cycle=0"),
         ({"cycle": -5}, "cycle=-5"),
+        (
+            {"model": "linear", "heads": 4},
+            "heads=4: model='linear' has no such setting; leave it out, or take a model that has "
+            "it: fighter, autoformer",
+        ),
+        ({"model": "gcn", "heads": 8}, "heads=8: model='gcn' has no such setting"),
+        ({"model": "naive", "width": 16}, "width=16: model='naive'"),
+        ({"model": "dlinear", "dropout": 0.0}, "dropout=0.0: model='dlinear'"),
+        ({"model": "transformer", "kappa": 3}, "kappa=3: .* has it: fighter, gcn$"),
+        ({"model": "patchtst", "nodes": "series"}, "nodes='series': .* has it: fighter$"),
+        ({"model": "gcn", "adjacency": "static"}, "adjacency='static': model='gcn'"),
     ],
 )
 def test_wrong_settings(wrong, message):

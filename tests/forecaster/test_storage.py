@@ -12,20 +12,32 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fighter import FighterError, Forecaster
+from fighter import FighterError, Forecaster, TextClassifier
+from fighter.forecaster import COLUMNS
+from fighter.models import CORES
 from fighter.training import checkpoint
 
 from ..tables import CONVERT, tiny, waves
 from ..training.nets import same_weights
+from .small import small
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
-@pytest.mark.parametrize("model", ["fighter", "linear", "naive", "transformer"])
-def test_predictions_are_bit_equal(tmp_path, model):
+@pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
+@pytest.mark.parametrize("model", CORES)
+def test_every_model_from_table_to_file_and_back(tmp_path, model):
+    """Predictions are bit-equal, of a table with holes, also at its end."""
     df = waves(80)
-    before = tiny(model=model, level=[80, 95]).fit(df)
+    df.loc[[30, 31, 79], "y"] = np.nan
+    before = small(model, level=[80], max_epochs=1).fit(df)
+    forecast = before.predict()
+    name = COLUMNS[model]
+    assert forecast.columns.tolist()[2:] == [name, f"{name}-lo-80", f"{name}-hi-80"]
+    assert len(forecast) == 12
+    assert forecast.notna().all(axis=None)
+    assert (forecast[f"{name}-lo-80"] < forecast[f"{name}-hi-80"]).all()
     before.save(tmp_path / "m")
     after = Forecaster.load(tmp_path / "m")
     assert same_weights(before.network, after.network)
@@ -164,6 +176,46 @@ def test_damaged_or_absent(tmp_path):
     save_file(tensors, tmp_path / WEIGHTS, metadata={"config": json.dumps(config)})
     with pytest.raises(FighterError, match=r"damaged model.*shift"):
         Forecaster.load(tmp_path)
+
+
+def test_what_another_estimator_has_saved_is_named(tmp_path):
+    text = TextClassifier(max_epochs=1, width=4, heads=1, validation=0, verbose=False)
+    text.fit(["up", "down"], ["good", "bad"]).save(tmp_path / "text")
+    with pytest.raises(FighterError) as error:
+        Forecaster.load(tmp_path / "text")
+    assert "holds a TextClassifier, not a Forecaster" in str(error.value)
+    assert f"load it with fighter.TextClassifier.load({str(tmp_path / 'text')!r})" in str(
+        error.value
+    )
+    tiny().fit(waves(60)).save(tmp_path / "series")
+    with pytest.raises(FighterError, match="holds a"):
+        TextClassifier.load(tmp_path / "series")
+
+    class Own(Forecaster):
+        """Somebody's own, which loads what its parent has saved, and the other way round."""
+
+    own = Own.load(tmp_path / "series")
+    own.save(tmp_path / "own")
+    assert Forecaster.load(tmp_path / "own").predict().equals(own.predict())
+
+
+def test_settings_that_were_once_ignored_do_not_hinder(tmp_path):
+    """All models were once saved with settings of Fighter's, which the others did not have."""
+    df = waves(60)
+    small("linear").fit(df).save(tmp_path)
+    tensors, config = load_file(tmp_path / WEIGHTS), json.loads((tmp_path / CONFIG).read_text())
+    config["settings"] |= {"nodes": "series", "kappa": 3, "heads": 8, "layers": 2, "width": 16}
+    del config["estimator"]
+    save_file(tensors, tmp_path / WEIGHTS, metadata={"config": json.dumps(config)})
+    model = Forecaster.load(tmp_path)
+    assert not model._given()
+    assert model.fit(df).predict().shape == (12, 3)
+
+
+def test_settings_made_for_the_next_fit_do_not_hinder(tmp_path):
+    model = small("linear").fit(waves(60))
+    model.set_params(model="fighter", kappa=2).save(tmp_path)
+    assert Forecaster.load(tmp_path).predict().equals(model.predict())
 
 
 def test_not_fitted(tmp_path):

@@ -11,9 +11,11 @@ import torch
 
 from fighter import FighterError
 from fighter.forecaster import DataWarning
+from fighter.models import CORES
 
 from ..tables import CONVERT, tail, tiny, waves, wide
 from ..training.nets import same_weights
+from .small import small
 
 TYPES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 
@@ -147,11 +149,11 @@ def test_what_is_not_observed_does_not_matter():
 
 
 @pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
-@pytest.mark.parametrize("model", ["fighter", "linear", "naive", "transformer"])
+@pytest.mark.parametrize("model", CORES)
 def test_a_forecast_is_never_nan(model):
     df = waves(80, ids=("a", "b", "c"))
     df.loc[(df.unique_id == "b") & (df.ds >= df.ds.max() - pd.Timedelta(hours=20)), "y"] = np.nan
-    fitted = tiny(model=model, level=[80]).fit(df)
+    fitted = small(model, level=[80], max_epochs=1).fit(df)
     forecast = fitted.predict()
     assert len(forecast) == 18
     assert np.isfinite(forecast.iloc[:, 2:]).all(axis=None)
@@ -240,7 +242,7 @@ def test_phase_of_the_cycle_for_data_that_begin_elsewhere(shift):
     df = pd.DataFrame(
         {"ds": pd.date_range("2024-01-01", periods=140, freq="h"), "y": profile[step % 7]}
     )
-    model = tiny(7, 7, model="linear", cycle=7, max_epochs=60, lr=0.05, ema=0.9).fit(df)
+    model = small("linear", 7, 7, cycle=7, max_epochs=60, lr=0.05, ema=0.9).fit(df)
     later = step[:20] + shift
     other = pd.DataFrame(
         {"ds": df.ds[0] + pd.to_timedelta(later, unit="h"), "y": profile[later % 7]}

@@ -10,7 +10,6 @@ from fighter.models.gcn import lag_graph
 from fighter.nn.series import moving_average
 
 from ..contract.test_models import SMALL, VARIANTS
-from ..tables import tiny, waves
 
 TASK = Task(lookback=20, horizon=4, series=3, outputs=2, context=2, period=5)
 PAST, CONTEXT = torch.randn(2, 20, 3), torch.randn(2, 2)
@@ -33,13 +32,6 @@ def test_nothing_waits_for_a_value(variant, training):
         y = core(torch.empty(2, 20, 3), torch.empty(2, 2))
         if list(core.parameters()):
             y.float().sum().backward()
-
-
-@pytest.mark.parametrize("name", [name for name in CORES if name not in ("naive", "fighter")])
-def test_fits_a_table(name):
-    forecast = tiny(model=name, max_epochs=1).fit(waves(60)).predict()
-    assert len(forecast) == 12
-    assert forecast.iloc[:, 2].notna().all()
 
 
 def test_dlinear_is_two_maps_of_what_the_average_splits():

@@ -62,6 +62,15 @@ def test_correlation_by_frequencies_is_the_direct_sum(nodes):
     torch.testing.assert_close(correlate(q, k), wanted)
 
 
+@pytest.mark.parametrize("others", [4, 9])
+def test_correlation_at_some_delays_is_that_at_all_and_short_keys_end_in_zeros(others):
+    q, k = series(2, 9, 3), series(2, others, 3)
+    filled = torch.cat([k, torch.zeros(2, 9 - others, 3, dtype=torch.float64)], 1)
+    delays = torch.tensor([[8, 0, 3], [2, 5, 1]])
+    wanted = correlate(q, filled).gather(1, delays)
+    torch.testing.assert_close(correlate(q, k, delays), wanted)
+
+
 @pytest.mark.parametrize("period", [5, 7, 12])
 def test_a_planted_period_is_found(period):
     cycle = series(period, 4)
@@ -104,7 +113,7 @@ def test_values_are_weighted_by_softmax_over_the_strongest_delays():
     torch.testing.assert_close(alone, wanted[:1])
 
 
-def test_half_precision_is_transformed_in_single():
+def test_half_precision_stays_near():
     q, k, v = (series(2, 13, 4).bfloat16() for _ in range(3))
     y = auto_correlation(q, k, v)
     assert y.dtype == torch.bfloat16
@@ -154,6 +163,16 @@ def test_the_decoder_loses_nothing_between_season_and_trend():
     s, _ = decompose(x + block.attention(x), 5)
     added = block.attention(x) + block.cross(s, memory)
     torch.testing.assert_close(y + trend, x + added)
+
+
+def test_the_decoder_is_the_papers_three_lines():
+    block = AutoformerDecoderBlock(4, 2, hidden_width=8, dropout=0.0, kernel=5).double()
+    x, memory = series(2, 9, 4), series(2, 12, 4)
+    s, first = decompose(x + block.attention(x), 5)
+    s, second = decompose(s + block.cross(s, memory), 5)
+    s, third = decompose(s + block.ffn(s), 5)
+    trend = block.trend(torch.cat([first, second, third], -1))
+    torch.testing.assert_close(block(x, memory), (s, trend))
 
 
 def test_norm_at_the_end_has_no_level():

@@ -134,6 +134,19 @@ def test_the_sample_is_random_in_training_and_fixed_otherwise():
     torch.testing.assert_close(alone, attend(q, k, v)[1:2])
 
 
+@causals
+def test_gradients_are_those_of_chosen_rows_and_means(causal):
+    q, k, v = (x.requires_grad_() for x in heads_of())
+    y = prob_sparse_attention(q, k, v, causal=causal, factor=2)
+    pairs = visible(None, causal)
+    full = (q @ k.mT / 2).masked_fill(~pairs, -torch.inf).softmax(-1)
+    chosen = (y - full @ v).abs().amax(-1, keepdim=True) < 1e-12
+    assert 0 < chosen.double().mean() < 0.5
+    literal = torch.where(chosen, full, pairs / pairs.sum(-1, keepdim=True)) @ v
+    got, wanted = (torch.autograd.grad(x.pow(3).sum(), (q, k, v)) for x in (y, literal))
+    torch.testing.assert_close(got, wanted)
+
+
 def test_gradients_of_the_sparse_form():
     q, k, v = (x[:1, :, :9].clone().requires_grad_() for x in heads_of())
     mask = torch.arange(9)[None] < 7

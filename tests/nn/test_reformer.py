@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fighter import FighterError
-from fighter.nn import ReformerBlock, ReformerEncoder
+from fighter.nn import ReformerBlock, ReformerEncoder, reformer
 from fighter.nn.reformer import COLUMNS, lsh_attention
 from tests.nn.test_layer import double
 
@@ -52,6 +52,13 @@ def found(qk, rotations, bucket_size, mask=None):
     return pairs
 
 
+@pytest.fixture(params=["stored", "sorted"], autouse=True)
+def way(request, monkeypatch):
+    """Few nodes are attended to all at once, many in sorted chunks: each is to hold for both."""
+    if request.param == "sorted":
+        monkeypatch.setattr(reformer, "STORE_UP_TO", 0)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("rounds", [1, 2, 5])
 @pytest.mark.parametrize(("nodes", "bucket_size"), [(24, 2), (23, 2), (17, 4), (9, 1), (8, 2)])
@@ -59,12 +66,18 @@ def test_it_is_the_softmax_over_all_that_the_rounds_find_each_once(
     nodes, bucket_size, rounds, masked
 ):
     qk, v, rotations = draw(nodes, rounds)
+    qk.requires_grad_(), v.requires_grad_()
     mask = torch.arange(nodes) < torch.tensor([[nodes], [nodes - 5]]) if masked else None
     pairs = found(qk, rotations, bucket_size, mask)
     assert 0 < pairs.sum() < pairs.numel()
     o = lsh_attention(qk, v, rotations, bucket_size=bucket_size, mask=mask)
     seen = torch.ones(BATCH, nodes, dtype=torch.bool) if mask is None else mask
-    torch.testing.assert_close(o.movedim(1, 2)[seen], attend(qk, v, pairs).movedim(1, 2)[seen])
+    wanted = attend(qk, v, pairs)
+    torch.testing.assert_close(o.movedim(1, 2)[seen], wanted.movedim(1, 2)[seen])
+    by_o, by_wanted = (
+        torch.autograd.grad(y.movedim(1, 2)[seen].pow(3).sum(), (qk, v)) for y in (o, wanted)
+    )
+    torch.testing.assert_close(by_o, by_wanted)
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 11, 12])

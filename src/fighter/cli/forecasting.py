@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from ..data.panel import Panel
 from ..errors import FighterError
-from ..forecaster import Forecaster
+from ..forecaster import NETWORK, Forecaster
 from ..output import check_target
 from . import report
 from .settings import Settings, make_forecaster, read_settings
@@ -208,7 +208,7 @@ def _train(
     """Fit, and say what was read, what was planned and what came out."""
     model = make_forecaster(settings, verbose=is_first() and not settings.quiet)
     # Before the long work, because it stumbles over the same data, only sooner.
-    naive = report.fit_naive(model, table, static, ahead)
+    naive = _fit_naive(model, table, static, ahead)
     say(report.about_data(naive))
     start = time.monotonic()
     model.fit(table, static=static, **places)
@@ -217,6 +217,15 @@ def _train(
     if not settings.quiet and is_first():
         say(report.about_score(model, naive, table, static))
     return model
+
+
+def _fit_naive(model: Forecaster, table: Any, static: Any, ahead: Any) -> Forecaster:
+    """Seasonal naive with the same look-back and validation rows, to compare with."""
+    other = {"model": "naive", "max_epochs": 1, "compile": False, "verbose": False}
+    other |= dict.fromkeys((*NETWORK, "options", "level", "quantiles"))
+    naive = Forecaster(**{**model.get_params(), **other}).fit(table, static=static)
+    naive.predict(future=ahead)  # future values that are missing are missed here
+    return naive
 
 
 def _give(

@@ -7,15 +7,6 @@ from ..data.panel import Panel
 from ..forecaster import Forecaster
 
 
-def fit_naive(model: Forecaster, table: Any, static: Any = None, ahead: Any = None) -> Forecaster:
-    """Seasonal naive with the same look-back and validation rows, to compare with."""
-    other = {"model": "naive", "level": None, "quantiles": None, "options": None}
-    quick = {"max_epochs": 1, "compile": False, "verbose": False}
-    naive = Forecaster(**{**model.get_params(), **other, **quick}).fit(table, static=static)
-    naive.predict(future=ahead)  # future values that are missing are missed here
-    return naive
-
-
 def about_data(model: Forecaster) -> str:
     """What was read."""
     context, kept = model.context, model.preparation

@@ -28,6 +28,19 @@ _PARAMETERS = {
 _METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
 
 
+def in_flags(text: str) -> str:
+    """``lookback=96`` as ``--lookback 96``: what the library says, in the words of this place."""
+
+    def flag(match: re.Match) -> str:
+        value = (match[2] or "").replace(",", "").strip("[]\"'()")
+        return f"--{match[1].replace('_', '-')} {value}".strip()
+
+    names = "|".join(_PARAMETERS)
+    return re.sub(
+        rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w+-]([\w.+-]*\w)?)?", flag, text
+    )
+
+
 def _help() -> dict[str, str]:
     """What the docstrings say of each setting; those of training are described by the Recipe."""
     recipe = _arguments(Recipe)
@@ -41,7 +54,8 @@ def _arguments(described: type) -> dict[str, str]:
     for entry in re.split(r"\n    (?=\S)", (inspect.getdoc(described) or "").partition("Args:")[2]):
         names, _, words = entry.strip().partition(": ")
         words = re.sub(r"\[([-\d., ]+)\]", lambda m: m[1].replace(",", ""), words)
-        found |= dict.fromkeys(names.split(", "), " ".join(words.replace("``", "").split()))
+        words = in_flags(" ".join(words.replace("``", "").split()))
+        found |= dict.fromkeys(names.split(", "), words)
     return found
 
 
@@ -142,16 +156,3 @@ def _wanted(kind: Any) -> str:
         return f"a list of {_wanted(get_args(kind)[0]).split()[-1]}s"
     words = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
     return words.get(kind, "a table" if get_origin(kind) is dict else "")
-
-
-def in_flags(text: str) -> str:
-    """``lookback=96`` as ``--lookback 96``: what the library says, in the words of this place."""
-
-    def flag(match: re.Match) -> str:
-        value = (match[2] or "").replace(",", "").strip("[]\"'()")
-        return f"--{match[1].replace('_', '-')} {value}".strip()
-
-    names = "|".join(_PARAMETERS)
-    return re.sub(
-        rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w+-]([\w.+-]*\w)?)?", flag, text
-    )

@@ -65,6 +65,20 @@ def forecast_table(
     return nw.from_dict(table).to_native()
 
 
+def plain_table(
+    like: Any, columns: Mapping[str, Any], axis: TimeAxis, time_columns: Sequence[str] = ()
+) -> Any:
+    """Columns of equal length as a table of the type of ``like``; ``time_columns`` hold stamps."""
+    backend, _ = _manner(like, "")
+    table = {
+        name: axis.write(np.asarray(values), name, backend)
+        if name in time_columns
+        else nw.new_series(name, list(values), backend=backend)
+        for name, values in columns.items()
+    }
+    return nw.from_dict(table).to_native()
+
+
 def first_row(table: Any) -> Any:
     """All that is needed as ``like``; untyped columns of pandas tell their type by a cell."""
     return nw.from_native(table).head(1).to_native()

@@ -27,6 +27,7 @@ _FIXED = {
     "D": DAY,
     "W": WEEK,
 }
+_WORDS = {"week": WEEK, "day": DAY, "hour": HOUR, "minute": 60 * SECOND, "second": SECOND}
 _MONTHS = {"MS": 1, "ME": 1, "QS": 3, "QE": 3, "YS": 12, "YE": 12}
 _ENOUGH_ROWS = 500_000
 # Spellings people are used to, among them those that pandas has retired.
@@ -158,6 +159,17 @@ class Frequency:
 
     # -- inference --------------------------------------------------------------------------------
 
+    def span(self, steps: int) -> str:
+        """How long some steps are, in words: ``"24 hours"``."""
+        if self.unit == "ns":
+            length = steps * self.count
+            for name, unit in _WORDS.items():
+                if length % unit == 0 and (length >= 2 * unit or length == unit):
+                    return _plural(length // unit, name)
+            return f"{length / SECOND:g} seconds"
+        name = {"integer": "step", "month": "month", "weekday": "weekday"}[self.unit]
+        return _plural(steps * (1 if self.unit == "integer" else self.count), name)
+
     @classmethod
     def infer(
         cls, times: np.ndarray, series: np.ndarray | None = None, integer: bool = False
@@ -236,6 +248,10 @@ class Frequency:
         wave = {"sin": np.sin, "cos": np.cos}
         columns = [wave[name[-3:]](2 * np.pi * phase[name[:-4]]) for name in self.calendar_names]
         return np.stack(columns, axis=-1) if columns else np.zeros((len(times), 0))
+
+
+def _plural(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _differences(times: np.ndarray, series: np.ndarray | None) -> np.ndarray:

@@ -64,8 +64,15 @@ def diagnose(
         (torch.Size([2, 3]), 6)
 
     """
-    parts = hop_parts(layer, x, mask, causal)
-    seen = torch.ones_like(x[..., 0]) if mask is None or mask.ndim != 2 else mask.to(x)
+    seen = mask if mask is not None and mask.ndim == 2 else None
+    return measure(hop_parts(layer, x, mask, causal), seen)
+
+
+@torch.no_grad()
+def measure(parts: HopParts, mask: Tensor | None = None) -> HopDiagnostics:
+    """The same for a layer's parts; ``mask`` is padding ``[batch, nodes]``."""
+    x = parts.inputs
+    seen = torch.ones_like(x[..., 0]) if mask is None else mask.to(x)
     graphs = torch.stack(parts.graphs(), 2)  # [B, heads, hops, S, S]
     rows = seen[:, None, None, :, None]  # padded nodes are not counted
     features = graphs @ parts.inputs[:, None, None] * rows  # Hᵢ [B, heads, hops, S, D]

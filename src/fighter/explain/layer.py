@@ -9,13 +9,14 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..errors import FighterError
 from ..hops import describe, recursion
 from ..nn import FighterLayer
 from ..nn.common import check_nodes, join_heads, split_heads
 from ..nn.transformer import TransformerBlock
+from .freeze import Frozen
 
 Layer = FighterLayer | TransformerBlock
 Readout = Callable[[Tensor], Tensor]
@@ -114,7 +115,7 @@ def layer_edges(
     x = check_nodes(x, layer.width, layer.heads, mask, causal).detach()
     with torch.no_grad():
         z = torch.stack([a @ v for a, v in zip(graphs, parts.values, strict=True)]).sum(0)
-        after = _freeze(layer, z, x)
+        after = Frozen(_rest(layer), z, x)
         constant = _read(readout, after(torch.zeros_like(z), torch.zeros_like(x)))
     with torch.enable_grad():
         z, x = z.requires_grad_(), x.requires_grad_()
@@ -129,52 +130,26 @@ def layer_edges(
     return Edges(torch.stack(edges, 2), skip_terms.sum(1), constant, total, parts.powers)
 
 
-def _freeze(layer: Layer, z: Tensor, x: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """From what the hops add up to and the input to the output, affine, exact at (z, x)."""
+def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:
+    """What a layer does with the sum of its hops z, and with its input x."""
     if isinstance(layer, FighterLayer):
 
-        def before(z: Tensor) -> Tensor:
-            u = layer.mix(join_heads(z))
-            return u if layer.bias is None else u + layer.bias
-
-        gate = _freeze_activation(layer.activation, before(z))
-
         def fighter(z: Tensor, x: Tensor) -> Tensor:
-            y = layer.project(gate(before(z)))
+            u = layer.mix(join_heads(z))
+            y = layer.project(layer.activation(u if layer.bias is None else u + layer.bias))
             return x + y if layer.residual else y
 
         return fighter
 
-    def attend(z: Tensor, x: Tensor) -> Tensor:
+    def transformer(z: Tensor, x: Tensor) -> Tensor:
         attended = join_heads(z)
         if layer.value.bias is not None:
             attended = attended + layer.value.bias  # A1 = 1: it passes the graph unchanged
-        return x + attended if layer.residual else attended
-
-    norm = _freeze_norm(layer.norm2, attend(z, x))
-    gate = _freeze_activation(layer.activation, layer.ffn1(norm(attend(z, x))))
-
-    def transformer(z: Tensor, x: Tensor) -> Tensor:
-        attended = attend(z, x)
-        y = layer.ffn2(gate(layer.ffn1(norm(attended))))
+        attended = x + attended if layer.residual else attended
+        y = layer.ffn2(layer.activation(layer.ffn1(layer.norm2(attended))))
         return attended + y if layer.residual else y
 
     return transformer
-
-
-def _freeze_activation(activation: nn.Module, u: Tensor) -> Readout:
-    """σ(u) = t(u)·u + σ(0), t kept as it is at u."""
-    start = activation(torch.zeros_like(u))
-    gate = torch.where(u == 0, 0, (activation(u) - start) / u)  # at u = 0 any t would do
-    return lambda u: gate * u + start
-
-
-def _freeze_norm(norm: nn.Module, x: Tensor) -> Readout:
-    """LayerNorm with 1/std kept as it is at x; subtracting the mean is linear and stays."""
-    if not isinstance(norm, nn.LayerNorm):
-        return norm
-    factor = (x.var(-1, keepdim=True, correction=0) + norm.eps).rsqrt()
-    return lambda x: (x - x.mean(-1, keepdim=True)) * factor * norm.weight + norm.bias
 
 
 def _read(readout: Readout, y: Tensor) -> Tensor:

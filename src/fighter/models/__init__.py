@@ -6,6 +6,7 @@ normalisation, cycle and covariates around every core, so that cores can be comp
 
 import inspect
 from collections.abc import Mapping
+from typing import Any
 
 from ..errors import FighterError
 from .autoformer import Autoformer
@@ -42,11 +43,18 @@ CORES: Mapping[str, type[Core]] = {
 }
 
 
+def core_options(name: str) -> dict[str, Any]:
+    """The options of a core by name, with their defaults."""
+    task, *options = inspect.signature(CORES[name]).parameters.values()
+    del task
+    return {option.name: option.default for option in options}
+
+
 def build_core(name: str, task: Task, **options: object) -> Core:
     """A core by name; options are those of its class."""
     if name not in CORES:
         raise FighterError(f"model={name!r}: needs one of {', '.join(CORES)}")
-    known = list(inspect.signature(CORES[name]).parameters)[1:]
+    known = core_options(name)
     if unknown := set(options) - set(known):
         raise FighterError(
             f"model={name!r} has no option {', '.join(sorted(unknown))}; it has "
@@ -55,4 +63,4 @@ def build_core(name: str, task: Task, **options: object) -> Core:
     return CORES[name](task, **options)
 
 
-__all__ = ["CORES", "Core", "ForecastNet", "Task", "build_core"]
+__all__ = ["CORES", "Core", "ForecastNet", "Task", "build_core", "core_options"]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from ..shapes import Float
+from ..shapes import Bool, Float
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,9 @@ class Core(nn.Module, ABC):
     remedy: str = ""
     """Which setting would serve other series, for the error message."""
 
+    learned: bool = True
+    """Whether there is anything to learn; if not, nothing around the core learns either."""
+
     @abstractmethod
     def forward(
         self,
@@ -37,6 +40,14 @@ class Core(nn.Module, ABC):
         context: Float[Tensor, "batch context"] | None = None,
     ) -> Float[Tensor, "batch horizon series outputs"]:
         """Forecast."""
+
+    def fill(
+        self,
+        past: Float[Tensor, "batch lookback series"],
+        observed: Bool[Tensor, "batch lookback series"],
+    ) -> Float[Tensor, "batch lookback series"]:
+        """The past with something harmless where nothing was observed: 0, a window's mean."""
+        return past * observed
 
     def prepare(self, correlation: Float[Tensor, "lags"]) -> None:
         """Take what is worth knowing of the training data before training begins."""

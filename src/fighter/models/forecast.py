@@ -45,7 +45,8 @@ class ForecastNet(nn.Module):
         forecast = std · ŷ + mean + covariates
 
     The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
-    to the series anyway, so that a network that can serve any series still does.
+    to the series anyway, so that a network that can serve any series still does. A core that learns
+    nothing stands alone: the forecast is core(x).
 
     Args:
         core: the network inside.
@@ -64,6 +65,8 @@ class ForecastNet(nn.Module):
     ):
         super().__init__()
         task = core.task
+        if not core.learned:
+            normalise, period, covariates = False, None, (0, 0)
         self.core, self.normalise = core, normalise
         self.cycle = Cycle(period, task.series) if period else None
         self.affine = Affine(task.series) if normalise and (core.tied or period) else None
@@ -75,26 +78,42 @@ class ForecastNet(nn.Module):
         ``position [batch]`` is the place of the windows' first step on the training data's axis,
         which the cycle is counted on.
         """
-        z, observed = batch.past, batch.past_observed
-        lookback, horizon = z.shape[1], self.core.task.horizon
-        mean, std = z.new_zeros(1, 1, 1), z.new_ones(1, 1, 1)
-        if self.normalise:
-            mean, std = window_statistics(z, observed)
-            z = (z - mean) / std
-        after = z.new_zeros(1, 1, 1)
-        if self.cycle is not None:
-            before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
-            z = z - before
+        horizon = self.core.task.horizon
+        z, mean, std = self.normalised(batch)
+        before, after = self.cycles(batch, position)
+        y = self.inside(z, before, after, batch)
+        y = y * std[..., None] + mean[..., None]
+        return y if self.covariates is None else y + self.covariates(batch, horizon)
+
+    def normalised(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The past in the window's units, and their mean and deviation in the data's."""
+        past = batch.past
+        if not self.normalise:
+            return past, past.new_zeros(1, 1, 1), past.new_ones(1, 1, 1)
+        mean, std = window_statistics(past, batch.past_observed)
+        return (past - mean) / std, mean, std
+
+    def cycles(self, batch: Batch, position: Tensor) -> tuple[Tensor, Tensor]:
+        """The cycle over the look-back and over the horizon; zeros where there is none."""
+        lookback, horizon = batch.past.shape[1], self.core.task.horizon
+        if self.cycle is None:
+            nothing = batch.past.new_zeros(1, 1, 1)
+            return nothing, nothing
+        before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
+        return before, after
+
+    def inside(self, z: Tensor, before: Tensor, after: Tensor, batch: Batch) -> Tensor:
+        """From past to forecast in the window's units; of the batch, masks and calendar."""
+        z = z - before
         if self.affine is not None:
             z = self.affine(z)
-        if observed is not None:
-            z = z * observed  # a value that was not observed says nothing
-        context = None if batch.calendar is None else batch.calendar[:, lookback - 1]
+        if batch.past_observed is not None:
+            z = self.core.fill(z, batch.past_observed)
+        context = None if batch.calendar is None else batch.calendar[:, z.shape[1] - 1]
         y = self.core(z, context)
         if self.affine is not None:
             y = self.affine.undo(y)
-        y = (y + after[..., None]) * std[..., None] + mean[..., None]
-        return y if self.covariates is None else y + self.covariates(batch, horizon)
+        return y + after[..., None]
 
 
 class Affine(nn.Module):

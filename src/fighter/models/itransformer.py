@@ -24,6 +24,7 @@ class ITransformer(Core):
     """
 
     tied = False
+    nodes = "series"
 
     def __init__(
         self,

@@ -28,6 +28,7 @@ class PatchTST(Core):
     """
 
     tied = False
+    nodes = "patch"
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ class TimeCore(Core, ABC):
     """
 
     tied = True
+    nodes = "time"
     remedy = 'model="fighter" with adjacency="cosine"'
 
     def __init__(self, task: Task, width: int, make_encoder: Callable[[], nn.Module]):

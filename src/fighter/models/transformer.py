@@ -34,7 +34,7 @@ class Transformer(TimeCore):
         task: Task,
         width: int = 128,
         heads: int = 8,
-        layers: int = 1,
+        layers: int = 2,
         dropout: float = 0.1,
         hidden_width: int | None = None,
     ):

@@ -6,7 +6,9 @@ correlation Eq. 5 and 8 and the aggregation of delays Eq. 6. On purpose otherwis
 - each window chooses its own delays, in training too, where the authors' code takes the same for
   a whole batch: windows stay independent of each other. As in that code, delays and weights are
   shared by all heads and channels, so heads make no difference;
-- all delays are aggregated at once, as a convolution in frequencies, not by a roll each;
+- all delays are aggregated at once, by one product with a matrix, not by a roll each, and the
+  correlation is read off the products of all pairs of steps. A transform to frequencies is less
+  arithmetic, and slower at lengths that series have: it moves all columns in single precision;
 - R has no factor 1/L, as in the authors' code: the softmax over delays would be close to uniform;
 - of a longer sequence to look at, the last steps are taken and not the first;
 - there are no biases. They are constant in time, and the decomposition takes such away.
@@ -15,12 +17,13 @@ correlation Eq. 5 and 8 and the aggregation of delays Eq. 6. On purpose otherwis
 from math import log
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..shapes import Bool, Float
 from .seq2seq import check_padding, feed_forward
+from .series import moving_average
+from .transformer import project
 
 
 def decompose(
@@ -34,68 +37,95 @@ def decompose(
     than the sequence, becomes the next smaller odd one that fits. Padding, where ``x`` has to be
     zero, does not enter the mean and is zero in both parts.
     """
-    kernel = min(kernel, x.shape[1])
-    kernel -= 1 - kernel % 2
-    trend = _moving_mean(x, kernel)
-    if mask is not None:
-        counts = mask[..., None].to(x.dtype)
-        trend = trend / _moving_mean(counts, kernel).clamp(min=0.5 / kernel) * counts
+    trend = _apply(averaging(x, kernel, mask), x)
     return x - trend, trend
 
 
-def _moving_mean(x: Tensor, kernel: int) -> Tensor:
-    before, after = (end.expand(-1, kernel // 2, -1) for end in (x[:, :1], x[:, -1:]))
-    x = torch.cat([before, x, after], 1)
-    return F.avg_pool1d(x.transpose(1, 2), kernel, stride=1).transpose(1, 2)
+def averaging(x: Tensor, kernel: int, mask: Tensor | None = None) -> Float[Tensor, "graphs S S"]:
+    """The matrix that makes the trend of ``x``: one, or one for each padding.
+
+    As a product with it a decomposition is one kernel, and one more for its gradient.
+    """
+    nodes = x.shape[1]
+    kernel = min(kernel, nodes)
+    kernel -= 1 - kernel % 2
+    average = moving_average(_eye(x)[None], kernel)
+    if mask is None:
+        return average
+    counts = mask.to(average.dtype)
+    average = average * counts[:, None]
+    return average / average.sum(-1, keepdim=True).clamp(min=0.5 / kernel) * counts[..., None]
+
+
+def _eye(x: Tensor) -> Tensor:
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return torch.eye(x.shape[1], dtype=dtype, device=x.device)
+
+
+def _apply(matrix: Tensor, x: Tensor) -> Tensor:
+    """Not in half precision, in which the rows of ``matrix`` would not add up."""
+    with torch.autocast(x.device.type, enabled=False):
+        return torch.bmm(matrix.expand(len(x), -1, -1), x.to(matrix.dtype)).to(x.dtype)
 
 
 def correlate(
-    q: Float[Tensor, "batch nodes width"], k: Float[Tensor, "batch nodes width"]
-) -> Float[Tensor, "batch nodes"]:
-    """R(τ) = Σₜ qₜ kₜ₋τ, the end followed by the beginning; its mean over the columns.
+    q: Float[Tensor, "batch nodes width"],
+    k: Float[Tensor, "batch others width"],
+    delays: Tensor | None = None,
+) -> Float[Tensor, "batch delays"]:
+    """R(τ) = Σₜ qₜ₊τ kₜ, the end followed by the beginning; its mean over the columns.
 
-    By Wiener and Khinchin's theorem a product in frequencies. The mean is taken there as well, so
-    that one transform leads back and not one for each column.
+    At ``delays [batch, delays]``, or at all. Keys that are fewer are followed by zeros.
     """
-    product = torch.fft.rfft(_single(q), dim=1) * torch.fft.rfft(_single(k), dim=1).conj()
-    return torch.fft.irfft(product.mean(-1), n=q.shape[1], dim=1)
+    nodes = q.shape[1]
+    if delays is None:
+        delays = torch.arange(nodes, device=q.device)[None]
+    pairs = k @ q.mT
+    diagonals = torch.take_along_dim(pairs, _ahead(delays, k.shape[1], nodes), 2)
+    return diagonals.sum(1, dtype=torch.promote_types(q.dtype, torch.float32)) / q.shape[2]
 
 
 def aggregate(
-    v: Float[Tensor, "batch nodes width"],
+    v: Float[Tensor, "batch others width"],
     delays: Tensor,
     weights: Float[Tensor, "batch delays"],
+    nodes: int | None = None,
 ) -> Float[Tensor, "batch nodes width"]:
     """Σᵢ weightᵢ · Roll(V, τᵢ), where Roll(V, τ) at step t is V at t + τ, modulo their number.
 
-    The sum of rolls is V convolved with the weights, each at its delay: a product in frequencies,
-    at one cost for any number of delays ``[batch, delays]``, which are different from each other.
+    The sum of rolls is A V, weightᵢ on the τᵢ-th diagonal of A, at one cost for any number of
+    delays ``[batch, delays]``, which are different from each other. To reach ``nodes``, values
+    that are fewer are followed by zeros.
     """
-    nodes = v.shape[1]
-    graph = weights.new_zeros(v.shape[0], nodes).scatter(1, delays, weights)  # a row of A
-    product = torch.fft.rfft(_single(v), dim=1) * torch.fft.rfft(graph, dim=1).conj()[..., None]
-    return torch.fft.irfft(product, n=nodes, dim=1).to(v.dtype)
+    batch, steps, _ = v.shape
+    nodes = nodes or steps
+    ahead = _ahead(delays, nodes, nodes)
+    graph = v.new_zeros(batch, nodes, nodes)
+    graph.scatter_(2, ahead, weights.to(v.dtype)[:, None].expand_as(ahead))
+    return graph[:, :, :steps] @ v
 
 
-def _single(x: Tensor) -> Tensor:
-    """At least float32, which transforms need."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
+def _ahead(delays: Tensor, steps: int, nodes: int) -> Tensor:
+    """(t + τᵢ) modulo ``nodes`` for each step t, ``[batch, steps, delays]``."""
+    return (torch.arange(steps, device=delays.device)[:, None] + delays[:, None]) % nodes
 
 
 def auto_correlation(
     q: Float[Tensor, "batch nodes width"],
-    k: Float[Tensor, "batch nodes width"],
-    v: Float[Tensor, "batch nodes width"],
+    k: Float[Tensor, "batch others width"],
+    v: Float[Tensor, "batch others width"],
     factor: float = 3.0,
 ) -> Float[Tensor, "batch nodes width"]:
     """The values at the ⌊factor · ln S⌋ delays of largest R, weighted by their softmax.
 
+    Keys and values that are fewer than queries are followed by zeros.
     Read as a graph, A has one weight on each of those diagonals and its rows add up to 1.
     """
     nodes = q.shape[1]
     count = min(max(int(factor * log(nodes)), 1), nodes)
-    strongest, delays = correlate(q, k).topk(count)
-    return aggregate(v, delays, strongest.softmax(-1))
+    with torch.no_grad():
+        delays = correlate(q, k).topk(count).indices
+    return aggregate(v, delays, correlate(q, k, delays).softmax(-1), nodes)
 
 
 class AutoCorrelation(nn.Module):
@@ -119,10 +149,10 @@ class AutoCorrelation(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
         """``[batch, nodes, width]``."""
-        nodes = x.shape[1]
-        memory = x if memory is None else memory[:, -nodes:]
-        memory = F.pad(memory, (0, 0, 0, nodes - memory.shape[1]))
-        q, k, v = self.query(x), self.key(memory), self.value(memory)
+        if memory is None:
+            q, k, v = project(x, self.query, self.key, self.value)
+        else:
+            q, (k, v) = self.query(x), project(memory[:, -x.shape[1] :], self.key, self.value)
         return self.out(auto_correlation(q, k, v, self.factor))
 
 
@@ -162,11 +192,12 @@ class AutoformerBlock(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """``[batch, nodes, width]``; ``mask`` is padding, bool ``[batch, nodes]``."""
         x = check_padding(x, self.width, mask)
+        seasonal = _eye(x) - averaging(x, self.kernel, mask)
         for part in (self.attention, self.ffn):
             x = x + self.dropout(part(x))
             if mask is not None:
                 x = x.masked_fill(~mask[..., None], 0)
-            x, _ = decompose(x, self.kernel, mask)
+            x = _apply(seasonal, x)
         return x
 
 
@@ -204,10 +235,16 @@ class AutoformerDecoderBlock(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """``[batch, nodes, width]`` and ``[batch, nodes, trend_width]``."""
-        x, trend1 = decompose(x + self.dropout(self.attention(x)), self.kernel)
-        x, trend2 = decompose(x + self.dropout(self.cross(x, memory)), self.kernel)
-        x, trend3 = decompose(x + self.dropout(self.ffn(x)), self.kernel)
-        return x, self.trend(torch.cat([trend1, trend2, trend3], -1))
+        average = averaging(x, self.kernel)
+        seasonal = _eye(x) - average
+        x1 = x + self.dropout(self.attention(x))
+        s1 = _apply(seasonal, x1)
+        x2 = s1 + self.dropout(self.cross(s1, memory))
+        s2 = _apply(seasonal, x2)
+        x3 = s2 + self.dropout(self.ffn(s2))
+        # Each trend is the same mean over time, taken once of all after W, where there is less.
+        trend = _apply(average, self.trend(torch.cat([x1, x2, x3], -1)))
+        return _apply(seasonal, x3), trend
 
 
 class SeasonalNorm(nn.Module):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import attention_hop, horner
 from .common import check_nodes, join_heads, split_heads
-from .transformer import TransformerBlock
+from .transformer import TransformerBlock, project
 
 
 class GFSABlock(TransformerBlock):
@@ -65,7 +65,8 @@ class GFSABlock(TransformerBlock):
         """``[batch, nodes, width]`` to the same."""
         x = check_nodes(x, self.width, self.heads, mask, causal)
         t = self.norm1(x)
-        q, k, v = (split_heads(f(t), self.heads) for f in (self.query, self.key, self.value))
+        parts = project(t, self.query, self.key, self.value)
+        q, k, v = (split_heads(part, self.heads) for part in parts)
         hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
         w0, w1, w = self.weights.to(v.dtype)
         blocks = [w0 * v, (w1 - (self.power - 2) * w) * v, (self.power - 1) * w * v]

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..shapes import Bool, Float
-from .seq2seq import EncoderBlock
+from .seq2seq import EncoderBlock, full_attention
 
 
 def sample_size(factor: float, nodes: int) -> int:
@@ -45,30 +45,15 @@ def prob_sparse_attention(
 
         M(q, K) = max over j (q kⱼ/√d) - mean over j (q kⱼ/√d)      j in a sample of u keys
 
+    A query of zeros has a uniform A, so those that are lazy are set to zero and fused attention
+    takes all of them at once: up to some thousand nodes that is quicker than to pick out the rest.
     Under a causal rule values come from the past alone, but which queries are chosen depends on
     all of them, as it does for the authors.
     """
-    nodes, device = q.shape[2], q.device
-    u = sample_size(factor, nodes)
-    place = torch.arange(nodes, device=device)
-    if mask is not None:
-        v = v.masked_fill(~mask[:, None, :, None], 0)
-    active = _measure(q, k, mask, causal, _sample_keys(q, mask, u, random)).topk(u).indices
-
-    chosen = q.gather(2, _along(active, q))  # [B, heads, u, d]
-    logits = chosen @ k.transpose(-1, -2) * q.shape[-1] ** -0.5  # [B, heads, u, S]
-    if mask is not None:  # finite, so that a sequence of padding alone is not NaN
-        logits = logits.masked_fill(~mask[:, None, None], torch.finfo(logits.dtype).min)
-    if causal:
-        logits = logits.masked_fill(place > active[..., None], float("-inf"))
-    rows = logits.softmax(-1).to(v.dtype) @ v
-    lazy = _mean(v, mask, causal)
-    return lazy.scatter(2, _along(active, v), rows.to(lazy.dtype)).to(v.dtype)
-
-
-def _along(index: Tensor, x: Tensor) -> Tensor:
-    """An index over nodes, repeated for every column of ``x``."""
-    return index[..., None].expand(*index.shape, x.shape[-1])
+    u = sample_size(factor, q.shape[2])
+    measure = _measure(q, k, mask, causal, _sample_keys(q, mask, u, random))
+    lazy = torch.ones_like(measure, dtype=torch.bool).scatter_(2, measure.topk(u).indices, False)
+    return full_attention(q.masked_fill(lazy[..., None], 0), k, v, mask, causal)
 
 
 def _sample_keys(q: Tensor, mask: Tensor | None, u: int, random: bool) -> Tensor:
@@ -89,26 +74,19 @@ def _sample_keys(q: Tensor, mask: Tensor | None, u: int, random: bool) -> Tensor
 def _measure(
     q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, sample: Tensor
 ) -> Float[Tensor, "batch heads nodes"]:
-    """M of every query; the least there is for one in the padding, or one that saw no key."""
-    index = _along(sample[:, None].expand(-1, k.shape[1], -1), k)
-    scores = (q @ k.gather(2, index).transpose(-1, -2) * q.shape[-1] ** -0.5).float()
-    seen = torch.ones_like(scores[:, :1], dtype=torch.bool)  # [B, 1, S, u]
-    if causal:
-        place = torch.arange(q.shape[2], device=q.device)
-        seen = seen & (sample[:, None, None] <= place[:, None])
-    if mask is not None:  # a key in the padding is sampled only where fewer than u nodes count,
-        seen = seen & mask[:, None, :, None]  # and there each of them is chosen anyway
+    """M of every query, times √d; the least there is for one in the padding or that saw no key."""
+    index = sample[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[-1])
+    scores = q @ k.gather(2, index).transpose(-1, -2)  # [B, heads, S, u]
+    dtype = torch.promote_types(scores.dtype, torch.float32)
     least = torch.finfo(scores.dtype).min
-    mean = scores.masked_fill(~seen, 0).sum(-1) / seen.sum(-1).clamp(min=1)
-    return (scores.masked_fill(~seen, least).amax(-1) - mean).masked_fill(~seen.any(-1), least)
-
-
-def _mean(v: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    """Mean of the values that count, or of those so far; ``v`` is zero in the padding."""
-    ones = v.new_ones(1, 1, v.shape[2], 1) if mask is None else mask[:, None, :, None].to(v.dtype)
     if causal:
-        return v.cumsum(2) / ones.cumsum(2).clamp(min=1)
-    return (v.sum(2, keepdim=True) / ones.sum(2, keepdim=True).clamp(min=1)).expand_as(v)
+        later = sample[:, None, None] > torch.arange(q.shape[2], device=q.device)[:, None]
+        mean = scores.masked_fill(later, 0).sum(-1, dtype=dtype) / (~later).sum(-1).clamp(min=1)
+        measure = scores.masked_fill(later, least).amax(-1) - mean
+    else:
+        measure = scores.amax(-1) - scores.mean(-1, dtype=dtype)
+    # A key in the padding is sampled only where fewer than u nodes count, and all are chosen.
+    return measure if mask is None else measure.masked_fill(~mask[:, None], least)
 
 
 class ProbSparse(nn.Module):

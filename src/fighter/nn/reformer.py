@@ -13,13 +13,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..hops import describe
+from ..hops import attention_hop, describe
 from ..shapes import Bool, Float
 from .common import check_heads, check_nodes, join_heads, make_activation, split_heads
+from .transformer import project
 
 HIDDEN = -1e30  # the logit of a node that is not seen: exp() is exactly 0
-ITSELF = -1e5  # that of a node for itself: above HIDDEN, so it counts where nothing else does
+ITSELF = -3e4  # that of a node for itself, for where nothing else counts; half precision has it too
 COLUMNS = 64  # of a rotation: twice as many buckets at most, however long the sequence
+STORE_UP_TO = 1024  # nodes: so few are attended to all at once, the graph stored
 
 
 def lsh_attention(
@@ -45,6 +47,8 @@ def lsh_attention(
 
     There are twice as many buckets as chunks, or as many as ``rotations`` has columns for. One
     chunk has one bucket, and the result is full attention. The chunk before the first is the last.
+    Up to ``STORE_UP_TO`` nodes the softmax over the union is taken as it stands, over all pairs
+    with those hidden that no round finds; sorting is for sequences of more.
     Nodes that ``mask`` hides, and zeros that fill the last chunk, have a bucket of their own.
 
     Args:
@@ -62,7 +66,14 @@ def lsh_attention(
         qk, v = qk.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
     missing = chunks * chunk - nodes
     bucket = _buckets(qk, rotations, chunks, mask, missing)  # [B, heads, rounds, S]
-    qk, v = F.pad(qk, (0, 0, 0, missing)), F.pad(v, (0, 0, 0, missing))
+    if missing:
+        qk, v = F.pad(qk, (0, 0, 0, missing)), F.pad(v, (0, 0, 0, missing))
+    if nodes <= STORE_UP_TO:
+        width = qk.shape[-1]
+        k = F.rms_norm(qk, (width,), eps=1e-12).to(qk.dtype)  # q/|q| · √d
+        pairs = _pairs(bucket, chunks, qk.dtype)
+        hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width)
+        return hop(v)[:, :, :nodes]
     order = bucket.argsort(dim=-1, stable=True)
     place = order.argsort(-1)
 
@@ -70,33 +81,51 @@ def lsh_attention(
         """``[B, heads, 1|rounds, S, w]`` to ``[B, heads, rounds, chunks, chunk, w]``."""
         return torch.take_along_dim(x, order[..., None], 3).unflatten(3, (chunks, chunk))
 
-    def seen(x: Tensor) -> Tensor:
-        """A chunk and the one before."""
-        return torch.cat([x, x.roll(1, 3)], 4) if chunks > 1 else x
-
-    def meet(x: Tensor, other: Tensor) -> Tensor:
-        """Where xᵢ is the other's j, for each node i of a chunk and each j that it may see."""
-        return x[..., None] == seen(other)[..., None, :]
-
     q = sort(qk[:, :, None])
     k = F.normalize(q, dim=-1, eps=1e-6)  # a query of zeros has a gradient too
-    logits = q.shape[-1] ** -0.5 * (q @ seen(k).transpose(-1, -2))
+    logits = q.shape[-1] ** -0.5 * (q @ _seen(k).transpose(-1, -2))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    at = place // chunk
+    at, bucket = place // chunk, bucket.long()
     here, next_ = bucket * chunks + at, bucket * chunks + (at + 1) % chunks
     found = torch.zeros_like(logits)  # N
     for r in range(bucket.shape[2]):
         mine, theirs = (sort(x[:, :, r : r + 1, :, None])[..., 0] for x in (here, next_))
-        found += meet(mine, mine) | meet(mine, theirs)
+        found += _meet(mine, mine) | _meet(mine, theirs)
     logits = logits - found.clamp(min=1).log()
     own, position = sort(bucket[..., None])[..., 0], order.unflatten(3, (chunks, chunk))
-    logits = logits.masked_fill(~meet(own, own), HIDDEN)
-    logits = logits.masked_fill(meet(position, position), ITSELF)
+    logits = logits.masked_fill(~_meet(own, own), HIDDEN)
+    logits = logits.masked_fill(_meet(position, position), ITSELF)
 
     z = logits.logsumexp(-1, keepdim=True)
-    o = (logits - z).exp().to(v.dtype) @ seen(sort(v[:, :, None]))
+    o = (logits - z).exp().to(v.dtype) @ _seen(sort(v[:, :, None]))
     o, z = (torch.take_along_dim(x.flatten(3, 4), place[..., None], 3) for x in (o, z))
     return (z.softmax(2) * o).sum(2)[:, :, :nodes].to(v.dtype)
+
+
+def _seen(x: Tensor) -> Tensor:
+    """A chunk and the one before: of ``[B, heads, rounds, chunks, chunk, …]`` the fifth, twice."""
+    return torch.cat([x, x.roll(1, 3)], 4) if x.shape[3] > 1 else x
+
+
+def _meet(x: Tensor, other: Tensor) -> Tensor:
+    """Where xᵢ is the other's j, for each node i of a chunk and each j that it may see."""
+    return x[..., None] == _seen(other)[..., None, :]
+
+
+@torch.no_grad()
+def _pairs(bucket: Tensor, chunks: int, dtype: torch.dtype) -> Tensor:
+    """What is added to the logits of all pairs, ``[B, heads, S, S]``: 0 where any round finds one.
+
+    A pair of two buckets is written to the diagonal, which gets its own value in the end.
+    """
+    nodes = bucket.shape[-1]
+    own, order = (x.unflatten(-1, (chunks, -1)) for x in bucket.sort(stable=True))
+    i, j = order[..., None], _seen(order)[..., None, :]
+    found = i * nodes + torch.where(_meet(own, own), j, i)
+    pairs = torch.full((*bucket.shape[:2], nodes**2), -torch.inf, dtype=dtype, device=bucket.device)
+    pairs = pairs.scatter_(2, found.flatten(2), 0).unflatten(2, (nodes, nodes))
+    pairs.diagonal(dim1=2, dim2=3).fill_(ITSELF)
+    return pairs
 
 
 @torch.no_grad()
@@ -108,13 +137,16 @@ def _buckets(
     The last of all is for the nodes that do not count.
     """
     columns = min(chunks, rotations.shape[-1])
+    flat = rotations[..., :columns].transpose(-1, -2).flatten(-3, -2)  # [heads, rounds·columns, d]
     with torch.autocast(qk.device.type, enabled=False):  # a hash of few digits is another hash
-        turned = qk.to(rotations.dtype)[:, :, None] @ rotations[..., :columns]
-    bucket = torch.cat([turned, -turned], -1).argmax(-1)
+        turned = flat @ qk.to(flat.dtype).mT
+    turned = turned.unflatten(2, (-1, columns))  # [B, heads, rounds, columns, S]
+    (most, first), (least, second) = turned.max(3), turned.min(3)
+    bucket = torch.where(most >= -least, first, second + columns)  # argmax [qR ; -qR]
     bucket = torch.zeros_like(bucket) if chunks == 1 else bucket
     if mask is not None:
         bucket = bucket.masked_fill(~mask[:, None, None], 2 * columns)
-    return F.pad(bucket, (0, missing), value=2 * columns)
+    return F.pad(bucket, (0, missing), value=2 * columns).to(torch.int16)  # quicker to sort
 
 
 class LSHAttention(nn.Module):
@@ -143,7 +175,7 @@ class LSHAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """``[batch, nodes, width]`` to the same."""
-        qk, v = split_heads(self.qk(x), self.heads), split_heads(self.value(x), self.heads)
+        qk, v = (split_heads(part, self.heads) for part in project(x, self.qk, self.value))
         rotations = torch.randn_like(self.rotations) if self.training else self.rotations
         o = lsh_attention(qk, v, rotations, bucket_size=self.bucket_size, mask=mask)
         return self.out(join_heads(o))

@@ -17,6 +17,7 @@ from ..errors import FighterError
 from ..hops import attention_hop, describe
 from ..shapes import Bool, Float
 from .common import check_heads, check_nodes, join_heads, split_heads
+from .transformer import project
 
 
 def full_attention(
@@ -71,8 +72,10 @@ class Attention(nn.Module):
         causal: bool = False,
     ) -> Tensor:
         """``[batch, nodes, width]``; ``mask`` is the padding of ``memory``, or else of ``x``."""
-        memory = x if memory is None else memory
-        parts = (self.query(x), self.key(memory), self.value(memory))
+        if memory is None:
+            parts = project(x, self.query, self.key, self.value)
+        else:
+            parts = (self.query(x), *project(memory, self.key, self.value))
         q, k, v = (split_heads(part, self.heads) for part in parts)
         return self.out(join_heads(self.attend(q, k, v, mask, causal)))
 

@@ -1,0 +1,122 @@
+"""A network as the affine map that it is at one input.
+
+What multiplies the signal is taken as the number it is there: the graph (softmax), LayerNorm's
+1/deviation, a window's deviation, the gate t(u) = (σ(u) - σ(0))/u of an activation. What is left is
+affine in the input and gives the same output, so that the output can be split over the input.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class Frozen(TorchFunctionMode):
+    """Record a function's coefficients at one input; then call it with them at any other.
+
+    Example:
+        >>> import torch
+        >>> from fighter.explain import Frozen
+        >>> net = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.Linear(4, 4), torch.nn.GELU())
+        >>> x = torch.randn(2, 4)
+        >>> frozen = Frozen(net, x)
+        >>> torch.allclose(frozen(x), net(x), atol=1e-6)
+        True
+        >>> zero = frozen(0 * x)
+        >>> torch.allclose(frozen(3 * x) - zero, 3 * (frozen(x) - zero), atol=1e-5)
+        True
+
+    Args:
+        function: made of linear maps, LayerNorm, activations, softmax, attention, square roots;
+            in evaluation mode.
+        inputs: where to take the coefficients.
+
+    """
+
+    def __init__(self, function: Callable[..., Tensor], *inputs: Any):
+        super().__init__()
+        self.function = function
+        self._kept: list[Tensor] = []
+        self._place: int | None = None  # None: recording
+        with torch.no_grad():
+            self.output = self._call(inputs)
+
+    def __call__(self, *inputs: Any) -> Tensor:
+        """The affine map."""
+        self._place = 0
+        return self._call(inputs)
+
+    def _call(self, inputs: tuple[Any, ...]) -> Tensor:
+        with self:
+            return self.function(*inputs)
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        """Every call of torch comes by here."""
+        rule = RULES.get(func)
+        if rule is None:
+            return func(*args, **(kwargs or {}))
+        return rule(self, func, *args, **(kwargs or {}))
+
+    def keep(self, value: Callable[[], Tensor]) -> Tensor:
+        """A coefficient: ``value()`` while recording, then what was recorded."""
+        if self._place is None:
+            self._kept.append(value().detach())
+            return self._kept[-1]
+        self._place += 1
+        return self._kept[self._place - 1]
+
+
+def _number(frozen: Frozen, func: Callable, *args: Any, **kwargs: Any) -> Tensor:
+    return frozen.keep(lambda: func(*args, **kwargs))
+
+
+def _gate(frozen: Frozen, func: Callable, u: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """t(u)·u + σ(0). Where u = 0 any gate will do."""
+    rest = func(torch.zeros_like(u), *args, **kwargs)
+
+    def gate() -> Tensor:
+        return torch.where(u == 0, 0.0, (func(u, *args, **kwargs) - rest) / u)
+
+    return frozen.keep(gate) * u + rest
+
+
+def _layer_norm(
+    frozen: Frozen,
+    func: Callable,
+    x: Tensor,
+    normalized_shape: Any,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    del func
+    axes = tuple(range(-len(normalized_shape), 0))
+    centred = x - x.mean(axes, keepdim=True)  # linear, and stays
+    factor = frozen.keep(lambda: (centred.square().mean(axes, keepdim=True) + eps).rsqrt())
+    y = centred * factor
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def _attention(
+    frozen: Frozen, func: Callable, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
+) -> Tensor:
+    return func(frozen.keep(lambda: q), frozen.keep(lambda: k), v, *args, **kwargs)
+
+
+NUMBERS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)
+ELEMENTWISE = (
+    F.gelu, F.relu, torch.relu, Tensor.relu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish,
+    F.tanh, torch.tanh, Tensor.tanh, F.sigmoid, torch.sigmoid, Tensor.sigmoid,
+)  # fmt: skip
+RULES: dict[Callable, Callable[..., Tensor]] = {
+    F.layer_norm: _layer_norm,
+    F.scaled_dot_product_attention: _attention,
+    **dict.fromkeys(NUMBERS, _number),
+    **dict.fromkeys(ELEMENTWISE, _gate),
+}

@@ -1,0 +1,65 @@
+"""A forecasting network's forecast of one window, split."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..data.windows import Batch
+from ..models import ForecastNet
+from .trace import LayerTrace, trace
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTrace:
+    """forecast = level + cycle + covariates + bias + Σ sources, in the units of the batch."""
+
+    forecast: float
+    terms: dict[str, float]
+    sources: Tensor  # [1 + hops, lookback, series]
+    layers: list[LayerTrace]  # parts times `unit` are in the units of the batch
+    unit: float
+
+
+@torch.no_grad()
+def trace_window(
+    network: ForecastNet, batch: Batch, position: Tensor, series: int, step: int
+) -> WindowTrace:
+    """Follow the forecast of one series and step (from 0) back; the batch holds one window.
+
+    In float64, whatever the network is in. The look-back's mean and deviation are taken as they
+    are; the cycle is one more input, whose parts are summed.
+    """
+    network = deepcopy(network).double().eval()
+    batch = _map(batch, lambda x: x.double() if x.is_floating_point() else x)
+    z, mean, std = network.normalised(batch)
+    lookback, horizon, count = z.shape[1], network.core.task.horizon, z.shape[2]
+    before, after = network.cycles(batch, position)
+    rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
+
+    def inside(rows: Tensor) -> Tensor:
+        z, before, after = rows.split([lookback, lookback, horizon], 1)
+        return network.inside(z, before, after, _repeat(batch, len(rows)))
+
+    found = trace(network, inside, rows, lambda y: y[step, series, 0])
+    unit = float(std.expand(1, 1, count)[0, 0, series])
+    sources, cycle = found.inputs.split([lookback, lookback + horizon], 1)
+    terms = {"level": float(mean.expand(1, 1, count)[0, 0, series])}
+    if network.cycle is not None:
+        terms["cycle"] = float(cycle.sum()) * unit
+    if network.covariates is not None:
+        terms["covariates"] = float(network.covariates(batch, horizon)[0, step, series, 0])
+    terms["bias"] = float(found.constant) * unit
+    forecast = sum(terms.values()) + float(sources.sum()) * unit
+    return WindowTrace(forecast, terms, sources * unit, found.layers, unit)
+
+
+def _repeat(batch: Batch, times: int) -> Batch:
+    return _map(batch, lambda x: x.expand(times, *x.shape[1:]))
+
+
+def _map(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
+    parts = batch._asdict().items()
+    return batch._replace(**{name: change(part) for name, part in parts if part is not None})

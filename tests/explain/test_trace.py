@@ -1,0 +1,112 @@
+from itertools import product
+
+import pytest
+import torch
+
+from fighter.errors import FighterError
+from fighter.explain import layer_edges, trace
+from fighter.models import Task, build_core
+
+from ..contract.test_models import HORIZON, LOOKBACK, VARIANTS, build
+from .test_freeze import SPARSE
+
+SERIES = 3
+
+
+def setting(variant: str):
+    core = build(variant, SERIES).core.double().eval()
+    context = torch.randn(1, 2, dtype=torch.float64)
+    x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
+    return core, lambda z: core(z, context.expand(len(z), -1)), x
+
+
+def one(y):
+    return y[HORIZON // 2, 1, 0]
+
+
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if name not in SPARSE])
+def test_inputs_and_constant_add_up(variant):
+    core, function, x = setting(variant)
+    found = trace(core, function, x, one)
+    torch.testing.assert_close(found.total, one(function(x[None])[0]), rtol=1e-10, atol=1e-12)
+    total = found.inputs.sum() + found.constant
+    torch.testing.assert_close(total, found.total, rtol=1e-10, atol=1e-12)
+
+
+OPTIONS = {
+    "nodes": "series", "adjacency": "static", "width": 8, "heads": 2, "layers": 2, "kappa": 3,
+    "plain": True, "dropout": 0.0,
+}  # fmt: skip
+
+
+def test_hops_are_counted_over_all_layers():
+    """Two layers without skip: hop k is the sum over the pairs of powers that add up to k."""
+    torch.manual_seed(0)
+    core = build_core("fighter", Task(LOOKBACK, HORIZON, SERIES), **OPTIONS).double().eval()
+    x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
+    found = trace(core, core, x, one)
+    assert len(found.inputs) == 5
+    frozen_gates = []
+    hooks = [
+        layer.activation.register_forward_hook(
+            lambda module, args, y: frozen_gates.append(y / args[0])
+        )
+        for layer in core.encoder.layers
+    ]
+    head = core.head[1].register_forward_hook(
+        lambda module, args, y: frozen_gates.append(y / args[0])
+    )
+    core(x[None])
+    for hook in (*hooks, head):
+        hook.remove()
+    expected = torch.zeros(5, LOOKBACK, SERIES, dtype=torch.float64)
+    for first, second in product(range(3), repeat=2):
+        start = x[None].clone().requires_grad_()
+        nodes = core.node_features(start, None) - core.embed.bias
+        for layer, power, gate in zip(
+            core.encoder.layers, (first, second), frozen_gates[:2], strict=True
+        ):
+            block = layer.blocks(nodes)[power]
+            moved = layer.graph(nodes, power=power) @ block
+            nodes = gate * moved.transpose(1, 2).flatten(2)
+        hidden = frozen_gates[2] * (nodes @ core.head[0].weight.T)
+        y = (hidden @ core.head[2].weight.T).unflatten(-1, (1, HORIZON)) @ core.basis.T
+        (slope,) = torch.autograd.grad(y[0, 1, 0, HORIZON // 2], start)
+        expected[first + second] += (slope * x)[0]
+    torch.testing.assert_close(found.inputs, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("variant", ["fighter-time", "fighter-plain"])
+def test_edges_are_those_of_the_layer_alone(variant):
+    core, function, x = setting(variant)
+    (found,) = trace(core, function, x, one).layers
+    layer, seen = core.encoder.layers[0], []
+    hook = layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    function(x[None])
+    hook.remove()
+    alone = layer_edges(layer, seen[0], lambda y: one(core.readout(y, SERIES)[0])[None])
+    torch.testing.assert_close(found.edges, alone.edges, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(found.rest, (alone.skip + alone.constant)[0])
+
+
+def test_patches_of_other_series_have_no_part():
+    core, function, x = setting("fighter-patch")
+    found = trace(core, function, x, one)
+    assert not found.inputs[:, :, [0, 2]].any()
+    assert found.inputs[:, :, 1].any()
+    assert not found.layers[0].edges[[0, 2]].any()
+
+
+def test_what_cannot_be_frozen_is_refused():
+    core, function, x = setting("fighter-time")
+    core.train()
+    core.encoder.layers[0].dropout.p = 0.5
+    with pytest.raises(FighterError, match="evaluation mode"):
+        trace(core, function, x, one)
+
+
+@pytest.mark.parametrize("variant", sorted(SPARSE))
+def test_networks_that_choose_by_value_are_refused(variant):
+    core, function, x = setting(variant)
+    with pytest.raises(FighterError, match="cannot be frozen"):
+        trace(core, function, x, one)
