@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 from tyro.conf import Positional
 
+from ..errors import FighterError
 from ..experiments.reproduce import EXPERIMENTS
 from ..experiments.reproduce import reproduce as run
 from ..experiments.runs import Place
@@ -18,11 +19,11 @@ def reproduce(
     what: Positional[Literal["table1", "kappa", "agnews", "heatmaps", "backward", "all"]],
     quick: bool = False,
     jobs: int | None = None,
-    results: Path = Path("reproduction"),
+    results: Path | None = None,
     page: Path | None = None,
     electricity: Path | None = None,
     data_dir: Path | None = None,
-    device: str | None = None,
+    device: Literal["cpu", "cuda"] | None = None,
 ) -> None:
     """Make the paper's tables and figures anew, and say which of its claims hold.
 
@@ -35,14 +36,16 @@ def reproduce(
         what: one experiment, or all.
         quick: a small version, minutes on two cores, whose numbers mean nothing.
         jobs: runs at a time; one per core unless given, 12 at most.
-        results: folder for the results (JSON) and the runs.
+        results: folder for the results (JSON) and the runs; reproduction, or reproduction-quick,
+            unless given.
         page: Markdown file to write, with pictures; reproduction.md in the results unless given.
         electricity: the whole Electricity file (CSV or Parquet); hourly load stands in without it.
         data_dir: where to look for data first; then $FIGHTER_DATA, then the cache.
-        device: cpu or cuda; a GPU if there is one.
+        device: where to run; a GPU if there is one, unless given.
     """
-    if quick and results == Path("reproduction"):
-        results = Path("reproduction-quick")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise FighterError("--device cuda: torch finds no GPU here; leave it out to run on CPU")
+    results = results or Path("reproduction-quick" if quick else "reproduction")
     page = page or results / "reproduction.md"
     check_target(results)
     check_target(page, (".md",))

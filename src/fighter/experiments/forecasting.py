@@ -13,6 +13,7 @@ from ..data import Scaler, catalogue
 from ..data.files import read_table
 from ..data.splits import Split, by_fraction
 from ..data.windows import Windows
+from ..errors import FighterError
 from ..models import ForecastNet, Task, build_core
 from ..nn.series import lag_correlation
 from ..training import Recipe, forecast, train
@@ -139,6 +140,10 @@ def read(name: str, path: str | None, data_dir: Path | None, clean: bool) -> tup
     if clean:
         numbers = numbers.interpolate(limit_direction="both")
     values = numbers.to_numpy()
+    if missing := int((~np.isfinite(values)).sum()):
+        raise FighterError(
+            f"{path or name} has {missing:,} cells without a number: fill them first"
+        )
     if values.shape[1] > 100:
         rows = by_fraction(len(values), FRACTIONS).train
         values = values[:, np.sort(np.argsort(-values[rows].var(0), kind="stable")[:100])]

@@ -5,7 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..errors import FighterError
 from ..output import whole_file
+from . import agnews
 from .claims import judge
 from .tables import markdown
 
@@ -17,23 +19,19 @@ Series Modeling*, made by this code, beside the paper's numbers, which are quote
 This page is written by `fighter reproduce` from the results beside it (in the repository
 `results/reproduction`). The theory has a page of its own, `theory.md`.
 """
+QUICK = "A small version (`--quick`): the numbers below say nothing about the paper."
 ORDER = ("table1", "kappa", "agnews", "heatmaps", "backward")
 
 
 def write_page(folder: Path, page: Path) -> str:
     """Write ``page`` and its pictures from the results in ``folder``; the verdicts as text."""
-    results = {
-        name: json.loads(path.read_text(encoding="utf-8"))
-        for name in ORDER
-        if (path := folder / f"{name}.json").exists()
-    }
+    results = {name: _read(path) for name in ORDER if (path := folder / f"{name}.json").exists()}
     pictures = page.parent / page.stem
     verdicts = judge({name: result["rows"] for name, result in results.items()})
     parts = [_join(HEAD)]
-    if any(result["quick"] for result in results.values()):
-        parts.append(
-            "**A small version (`--quick`): the numbers below say nothing about the paper.**"
-        )
+    quick = any(result["quick"] for result in results.values())
+    if quick:
+        parts.append(f"**{QUICK}**")
     parts.append(markdown(["the paper", "here", "evidence"], [list(v) for v in verdicts]))
     for name, result in results.items():
         experiment = import_module(f".{name}", __package__)
@@ -45,7 +43,17 @@ def write_page(folder: Path, page: Path) -> str:
         parts += ["## Not in these results", f"{commands}: not run at this size yet."]
     with whole_file(page) as beside:
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return "\n".join(f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts)
+    told = [f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts]
+    return "\n".join([QUICK] * quick + told)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FighterError(
+            f"{path} is damaged: make it again by fighter reproduce {path.stem}"
+        ) from error
 
 
 def _join(words: str) -> str:
@@ -56,23 +64,21 @@ def _join(words: str) -> str:
 def _numbers(result: dict[str, Any]) -> dict[str, Any]:
     """What the texts above ask for."""
     scale = result["scale"]
-    part = result["rows"][0]["settings"].get("part")
-    articles = {
-        "train": "the official training file",
-        "train_partial": "43,361 of the 120,000 articles of the official training file",
-    }.get(part, "")
+    articles = agnews.TITLES.get(result["rows"][0]["settings"].get("part"), "")
+    scored = "the official test file of 7,600"
     if scale["articles"]:
-        articles = f"the first {scale['articles']:,} articles"
-    return {**scale, "seeds": len(scale["seeds"]), "articles": articles}
+        articles, scored = (f"{scale['articles']:,} articles", f"{scale['articles']:,} of {scored}")
+    return {**scale, "seeds": len(scale["seeds"]), "articles": articles, "scored": scored}
 
 
 def _origin(name: str, result: dict[str, Any]) -> str:
     """Where the numbers come from."""
     origin, runs = result["provenance"], result["rows"]
-    hours = sum(row["seconds"] for row in runs) / 3600
+    minutes = sum(row["seconds"] for row in runs) / 60
+    took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
     return (
-        f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {hours:.1f} hours of their own time in all; "
+        f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {took} of run time in all; "
         f"`{origin['command']}`, "
         f"{origin['device']}, torch {origin['torch']}, {origin['date']}, code {commits}; "
         f"`{name}.json`.</sub>"

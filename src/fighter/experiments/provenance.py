@@ -15,7 +15,7 @@ from .. import __version__
 
 def provenance(program: str, device: str) -> dict[str, object]:
     """Command line of this process (what ``program`` was called with), code, date and machine."""
-    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
     return {
         "command": shlex.join([*program.split(), *sys.argv[1:]]),
         "commit": commit(),
@@ -33,10 +33,17 @@ def commit() -> str:
     """
     if given := os.environ.get("FIGHTER_COMMIT"):
         return given
-    here = Path(__file__).parent
-    git = ["git", "-C", str(here), "describe", "--always", "--dirty"]
+    # An installed copy may lie within the repository of something else: is this file in it?
+    if _git("ls-files", Path(__file__).name):
+        return _git("describe", "--always", "--dirty")
+    return f"version {__version__}"
+
+
+def _git(*arguments: str) -> str:
+    """What git says of this folder; nothing where there is no git."""
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
-        found = subprocess.run(git, capture_output=True, text=True, check=False)  # noqa: S603
-    except OSError:  # no git
-        return f"version {__version__}"
-    return found.stdout.strip() or f"version {__version__}"
+        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    except OSError:
+        return ""
+    return found.stdout.strip()

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ..data import catalogue
+from ..data.files import read_table
+from ..errors import FighterError
 from ..output import whole_file
 from .page import write_page
 from .provenance import provenance
@@ -16,6 +18,7 @@ from .runs import Place, Record, perform
 from .scale import QUICK, Scale
 
 EXPERIMENTS = ("heatmaps", "backward", "agnews", "table1", "kappa")  # the longest runs first
+ELECTRICITY = (26_304, 321)
 
 
 def reproduce(
@@ -38,6 +41,11 @@ def reproduce(
         for name in names
     }
     runs = [run for plan in plans.values() for run in plan]
+    _files(
+        [run.settings for run in runs], place
+    )  # raises now, and tells how to get what is missing
+    if electricity:
+        check_electricity(Path(electricity))
     records = iter(perform(runs, folder / "runs", place, jobs=jobs, say=say))
     for name, plan in plans.items():
         keep(folder / f"{name}.json", [next(records) for _ in plan], scale, place)
@@ -50,7 +58,10 @@ def keep(path: Path, rows: list[Record], scale: Scale, place: Place) -> None:
         "provenance": provenance("fighter", place.device),
         "quick": scale == QUICK,
         "scale": asdict(scale),
-        "data": _checksums(rows, place),
+        "data": {
+            name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for name, file in _files([row["settings"] for row in rows], place).items()
+        },
     }
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     text = json.dumps(head, indent=1, ensure_ascii=False)
@@ -58,11 +69,20 @@ def keep(path: Path, rows: list[Record], scale: Scale, place: Place) -> None:
         beside.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
-def _checksums(rows: list[Record], place: Place) -> dict[str, str]:
-    """The sha256 of every file that was read."""
+def check_electricity(path: Path) -> None:
+    """Refuse a slice of the Electricity file: numbers on it are not numbers on the benchmark."""
+    shape = read_table(path).select_dtypes("number").shape
+    if shape != ELECTRICITY:
+        raise FighterError(
+            "{} has {:,} rows and {} columns of numbers: the Electricity file of the benchmark has "
+            "{:,} and {}, see fighter data show electricity".format(path, *shape, *ELECTRICITY)
+        )
+
+
+def _files(settings: Iterable[Mapping[str, Any]], place: Place) -> dict[str, Path]:
+    """Every file that runs with these settings read."""
     files: dict[str, Path] = {}
-    for row in rows:
-        chosen: dict[str, Any] = row["settings"]
+    for chosen in settings:
         if chosen.get("path"):
             files[chosen["data"]] = Path(chosen["path"])
         elif "part" in chosen:
@@ -70,4 +90,4 @@ def _checksums(rows: list[Record], place: Place) -> dict[str, str]:
                 files[f"agnews {part}"] = catalogue.find("agnews", place.data_dir, part)
         else:
             files[chosen["data"]] = catalogue.find(chosen["data"], place.data_dir)
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    return files

@@ -7,11 +7,14 @@ whoever asks again, after a kill too, gets what is there and trains only the res
 import hashlib
 import json
 import multiprocessing
+import os
 import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -77,26 +80,32 @@ def perform(
         raise FighterError(f"jobs={jobs}: needs at least 1")
     folder.mkdir(parents=True, exist_ok=True)
     unique = {run.key: run for run in runs}
-    todo = [run for key, run in unique.items() if not (folder / f"{key}.json").exists()]
-    say(f"{len(unique)} runs, {len(unique) - len(todo)} of them done before")
+    # Read before anything is made: a damaged record is told now, not after hours.
+    records = {
+        key: _read(folder, run) for key, run in unique.items() if (folder / f"{key}.json").exists()
+    }
+    todo = [run for key, run in unique.items() if key not in records]
+    say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
     outcomes = _one_by_one(todo, folder, place) if jobs == 1 else _pool(todo, folder, place, jobs)
-    for done, (run, error) in enumerate(outcomes, len(unique) - len(todo) + 1):
-        if error is None:
-            said = f"{run.label}: {_read(folder, run)['seconds']:.0f} s"
-        else:
-            said = f"{run.label}: {type(error).__name__}: {error}"
-            failures.append(said)
-        say(f"[{done}/{len(unique)}] {said}")
+    with closing(outcomes):
+        for done, (run, error) in enumerate(outcomes, len(records) + 1):
+            if error is None:
+                records[run.key] = _read(folder, run)
+                said = f"{run.label}: {records[run.key]['seconds']:.0f} s"
+            else:
+                said = f"{run.label}: {error}"
+                failures.append(said)
+            say(f"[{done}/{len(unique)}] {said}")
     if failures:
         raise FighterError(
             f"{len(failures)} of {len(unique)} runs failed, the others are kept; the first: "
             f"{failures[0]}"
         )
-    return [{**run.tags, **_read(folder, run)} for run in runs]
+    return [{**run.tags, **records[run.key]} for run in runs]
 
 
-Outcomes = Iterator[tuple[Run, Exception | None]]
+Outcomes = Generator[tuple[Run, str | None], None, None]  # with what went wrong
 
 
 def _one_by_one(todo: list[Run], folder: Path, place: Place) -> Outcomes:
@@ -106,9 +115,11 @@ def _one_by_one(todo: list[Run], folder: Path, place: Place) -> Outcomes:
 
 def _pool(todo: list[Run], folder: Path, place: Place, jobs: int) -> Outcomes:
     context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
+    others = {*multiprocessing.active_children()}
     with ProcessPoolExecutor(min(jobs, len(todo) or 1), context, _prepare_worker) as pool:
         try:
-            futures = {pool.submit(_attempt, run, folder, place): run for run in todo}
+            with _deaf():
+                futures = {pool.submit(_attempt, run, folder, place): run for run in todo}
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
@@ -116,33 +127,57 @@ def _pool(todo: list[Run], folder: Path, place: Place, jobs: int) -> Outcomes:
                 "a process was killed, perhaps for want of memory: the finished runs are kept, "
                 f"call again with fewer than jobs={jobs}"
             ) from error
-        except (GeneratorExit, KeyboardInterrupt):
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
+        except BaseException:  # the caller wants no more, or Ctrl-C
+            for child in {*multiprocessing.active_children()} - others:
                 child.terminate()
             raise
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ctrl-C is not heard here, nor ever by processes that are started meanwhile.
+
+    In a terminal it reaches them too, and it is the parent that decides.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _prepare_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _attempt(run: Run, folder: Path, place: Place) -> Exception | None:
-    """Do a run and keep its record; an error is given back, so that the others go on."""
+def _end_with_parent() -> None:
+    """A parent that was killed cannot say stop: without it a worker would go on with the queue."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os._exit(1)
+
+
+def _attempt(run: Run, folder: Path, place: Place) -> str | None:
+    """Do a run and keep its record; an error is given back as text, so that the others go on."""
     start = time.perf_counter()
     try:
         result = import_module(f".{run.kind}", __package__).perform(run.settings, place)
+        record = {
+            "settings": run.settings,
+            "commit": commit(),
+            "seconds": round(time.perf_counter() - start, 1),
+            "result": result,
+        }
+        with whole_file(folder / f"{run.key}.json") as beside:
+            beside.write_text(json.dumps(record) + "\n")
+    except FighterError as error:
+        return str(error)
     except Exception as error:  # reported by `perform` when the others are done
-        return error
-    record = {
-        "settings": run.settings,
-        "commit": commit(),
-        "seconds": round(time.perf_counter() - start, 1),
-        "result": result,
-    }
-    with whole_file(folder / f"{run.key}.json") as beside:
-        beside.write_text(json.dumps(record) + "\n")
+        return f"{type(error).__name__}: {error}"
     return None
 
 

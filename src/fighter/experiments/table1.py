@@ -171,8 +171,9 @@ def _table(rows: Sequence[Record]) -> str:
                 count(main, "best_epoch"),
             ]
         )
+    source = "paper, on Electricity" if data in PAPER_NAME else "paper"
     header = [
-        "model", "paper", "standardised", "same, in MinMax", "trained in MinMax, in MinMax",
+        "model", source, "standardised", "same, in MinMax", "trained in MinMax, in MinMax",
         "trained in MinMax, standardised", *(["sentinels cleaned"] if data == "weather" else []),
         "parameters", "best epoch",
     ]  # fmt: skip
