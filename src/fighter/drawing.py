@@ -39,9 +39,10 @@ class Look:
             from matplotlib import rcParams
             from matplotlib.colors import to_hex, to_rgba
         *colour, alpha = to_rgba(rcParams["figure.facecolor"])
-        seen = np.array(colour) * alpha + 1 - alpha  # what is clear lies on white, as a rule
-        look = DARK if seen @ (0.299, 0.587, 0.114) < 0.5 else LIGHT
-        return replace(look, ground=to_hex(seen))
+        # What is clear lies on white, as a rule.
+        red, green, blue = (alpha * part + 1 - alpha for part in colour)
+        look = DARK if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else LIGHT
+        return replace(look, ground=to_hex((red, green, blue)))
 
     def panels(
         self,
@@ -89,16 +90,13 @@ class Look:
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         axes.xaxis.get_offset_text().set(size=7.5, color=self.ink)
 
-    def legend(self, figure: "Figure", axes: "Axes", columns: int, where: str = "lower center"):
+    def legend(
+        self, figure: "Figure", axes: "Axes", columns: int, where: str = "lower center"
+    ) -> None:
         """One legend for the figure, of what is drawn in ``axes``."""
-        figure.legend(
-            *axes.get_legend_handles_labels(),
-            loc=f"outside {where}",
-            ncols=columns,
-            frameon=False,
-            fontsize=8,
-            labelcolor=self.ink,
-        )
+        style = {"frameon": False, "fontsize": 8, "labelcolor": self.ink}
+        place: dict[str, Any] = {"loc": f"outside {where}", "ncols": columns}
+        figure.legend(*axes.get_legend_handles_labels(), **place, **style)
 
     def heatmap(self, axes: "Axes", graph: np.ndarray, **colours: Any) -> "AxesImage":
         """A graph, row: target, column: source."""
@@ -138,10 +136,14 @@ class Look:
         where = {"location": location, "shrink": 0.6, "aspect": 30, "pad": 0.02}
         bar = figure.colorbar(image, ax=panels.ravel().tolist(), extend="both", **where)
         low, high = image.get_clim()
+        bar.minorticks_off()
         if low < 0:  # a signed scale has too many decades to name them all
-            bar.set_ticks([low, low / 10, 0, high / 10, high], minor=False)
+            bar.set_ticks([low, low / 10, 0, high / 10, high])
             bar.set_ticklabels([f"{low:.1g}", "", "0", "", f"{high:.1g}"])
-            bar.minorticks_off()
+        else:  # and one of less than a decade has none
+            ticks = np.geomspace(low, high, 4).tolist()
+            bar.set_ticks(ticks)
+            bar.set_ticklabels([f"{tick:.2g}" for tick in ticks])
         bar.set_label(label, fontsize=8, color=self.ink)
         bar.ax.tick_params(labelsize=7, labelcolor=self.ink, color=self.faint, which="both")
         bar.outline.set_visible(False)
@@ -149,7 +151,7 @@ class Look:
 
 # Vermilion and blue are Okabe and Ito's; on a dark ground both are lighter.
 LIGHT = Look("#333333", "#d9d9d9", "#ffffff", "#1f6fb4", "#d55e00", "#0072b2", (0.05, 0.85))
-DARK = Look("#e3e3e3", "#4d4d4d", "#16181b", "#7cc0ff", "#ff8a50", "#56b4e9", (0.3, 0.97))
+DARK = Look("#e3e3e3", "#4d4d4d", "#16181b", "#7cc0ff", "#ff8a50", "#56b4e9", (0.42, 0.97))
 
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
@@ -195,5 +197,15 @@ def label(name: Any, most: int = 28) -> str:
     """A name on one line, its middle left out if it is long, and no formula even with dollars."""
     text = " ".join(str(name).split())
     if len(text) > most:  # names often differ at their ends
-        text = f"{text[: most // 2]}…{text[len(text) - (most - most // 2 - 1) :]}"
+        start = (most - 1) * 2 // 5
+        text = f"{text[:start]}…{text[len(text) - (most - 1 - start) :]}"
     return text.replace("$", r"\$")
+
+
+def labels(names: Sequence[Any], most: int = 28) -> list[str]:
+    """Names, as short as they can be and still be told apart, at least ``most`` letters."""
+    longest = max((len(str(name)) for name in names), default=0)
+    for letters in range(most, longest):
+        if len({label(name, letters) for name in names}) == len(set(map(str, names))):
+            return [label(name, letters) for name in names]
+    return [label(name, max(longest, most)) for name in names]

@@ -46,7 +46,7 @@ def hop_maps(
                 image = look.heatmap(axes, row[power], norm=norm, cmap=dark_to_light())
                 axes.set_title(power_name(power), **look.title())
             else:
-                axes.text(0.5, 0.5, "not used", ha="center", va="center", size=8, color=look.ink)
+                axes.text(0.5, 0.5, "not used", **_centred(look))
                 axes.set(xticks=[], yticks=[])
                 axes.spines[:].set_visible(False)
         last = axes_row[-1]
@@ -63,6 +63,7 @@ def diagnostics_panels(
     look: Look,
     styles: Mapping[str, Mapping[str, Any]],
     numbers: Mapping[str, str] = NUMBERS,
+    legend: str = "lower center",
 ) -> "Figure":
     """What each hop does: the mean over heads as a line, each head as a dot.
 
@@ -71,6 +72,7 @@ def diagnostics_panels(
         look: the colours.
         styles: line → how it is drawn.
         numbers: what is shown, with its title.
+        legend: where it stands, outside.
 
     """
     figure, grid = look.panels(2, 3, 3.1, 2.3)
@@ -93,11 +95,21 @@ def diagnostics_panels(
     spread = places["dispersion"]
     spread.set_yscale("log")
     spread.set_ylim(bottom=max(spread.get_ylim()[0], 1e-4))
-    spread.axhline(THRESHOLDS["dispersion"].limit, color=look.faint, lw=1, zorder=0)
     places["entropy"].set_ylim(-0.04, 1.04)
     places["signed_share"].axhline(0, color=look.faint, lw=1, zorder=0)
-    look.legend(figure, grid[0, 0], columns=6)
+    for name, axes in places.items():
+        limit, (low, high) = THRESHOLDS[name].limit, axes.get_ylim()
+        if low < limit < high:  # from where on something is said of it
+            axes.axhline(limit, color=look.faint, lw=1, ls="--", zorder=0)
+        if not any(np.isfinite(line.get_ydata()).any() for line in axes.lines[: len(tables)]):
+            axes.text(0.5, 0.5, "not defined", transform=axes.transAxes, **_centred(look))
+    beside = legend.startswith("upper")  # a headline
+    look.legend(figure, grid[0, 0], columns=2 if beside else 6, where=legend)
     return figure
+
+
+def _centred(look: Look) -> dict[str, Any]:
+    return {"ha": "center", "va": "center", "fontsize": 8, "color": look.ink}
 
 
 def _mean(numbers: Sequence[float | None]) -> float:

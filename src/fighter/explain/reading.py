@@ -35,6 +35,8 @@ THRESHOLDS = {
     "spread": Threshold(0.5, "above: as if half of all past values counted alike, or more"),
 }
 
+FEW = 10  # past values that are seen at a glance, whether or not some stand out
+
 
 def read(graph: "TemporalGraph") -> list[str]:
     """What is worth knowing of a forecast and of the layers it came through; none if nothing is.
@@ -60,7 +62,7 @@ def read_forecast(graph: "TemporalGraph") -> list[str]:
     effective = float(np.exp(-(shares * np.log(shares)).sum()))
     if effective < THRESHOLDS["effective_sources"].limit:
         found.append(f"Nearly one past value alone counts ({effective:.2g} effective sources).")
-    if effective > THRESHOLDS["spread"].limit * len(sizes):
+    elif len(sizes) >= FEW and effective > THRESHOLDS["spread"].limit * len(sizes):
         found.append(
             f"No past values stand out: as if {effective:.0f} of {len(sizes)} counted alike."
         )
