@@ -178,9 +178,7 @@ def _series(graph: "TemporalGraph", look: Look) -> "Figure":
     worth = np.array([graph.sources[:, :, group].sum() for group in groups])
     figure, grid = look.panels(1, 1, 7.8, 5.2, below=0.5)
     axes, around = grid[0, 0], len(groups) - 1
-    # Nobody is right below the target, whose name is there.
-    turns = 0.25 if around == 1 else (np.arange(around) + 0.5 * (around % 2 == 0)) / max(around, 1)
-    angle = 2 * np.pi * np.atleast_1d(turns)
+    angle = 2 * np.pi * _turns(around)
     places = np.array([[0.0, 0.0], *zip(np.sin(angle), np.cos(angle), strict=True)])
     radii = 0.03 + 0.09 * np.sqrt(np.abs(worth) / (np.abs(worth).max() or 1.0))
     discs = []
@@ -202,12 +200,19 @@ def _series(graph: "TemporalGraph", look: Look) -> "Figure":
         place = (x + side * away, y + up * away)
         axes.text(*place, text, fontsize=8, color=look.ink, zorder=4, **style)
     _arrows(axes, _told(graph, groups), discs, look)
-    axes.set(xlim=(-1.95, 1.95), ylim=(-1.25, 1.25), aspect="equal", xticks=[], yticks=[])
+    axes.set(xlim=(-1.95, 1.95), ylim=(-1.25, 1.4), aspect="equal", xticks=[], yticks=[])
     axes.axis("off")
     title = "disc: what the past of a series is worth in all; arrow: what one told another"
     axes.set_title(title, **look.title())
     _headline(figure, graph, look)
     return figure
+
+
+def _turns(count: int) -> np.ndarray:
+    """Where others stand around the target: nobody right below it, where its name is."""
+    if count < 3:
+        return np.array([[], [1 / 4], [1 / 6, 5 / 6]][count])
+    return (np.arange(count) + 0.5 * (count % 2 == 0)) / count
 
 
 def _told(graph: "TemporalGraph", groups: list[np.ndarray]) -> np.ndarray:

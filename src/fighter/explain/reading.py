@@ -1,7 +1,7 @@
 """What the numbers of a graph mean, in sentences, and where each sentence begins to be said."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,26 +13,31 @@ class Threshold(NamedTuple):
     """From where on something is said, and why from there."""
 
     limit: float
+    above: bool  # it is said above the limit; else below
     reason: str
+
+    def crossed(self, value: Any) -> Any:
+        """Whether it is said of a number, or of each of an array."""
+        return value > self.limit if self.above else value < self.limit
 
 
 THRESHOLDS = {
     "redundancy": Threshold(
-        0.99, "above: what two hops see is less than 8° apart; one matrix of weights serves both"
+        0.99, True, "what two hops see is less than 8° apart; one matrix of weights serves both"
     ),
     "dispersion": Threshold(
-        0.05, "below: a hop keeps less than a twentieth of what tells the nodes apart"
+        0.05, False, "a hop keeps less than a twentieth of what tells the nodes apart"
     ),
     "spectral_gap": Threshold(
-        0.9, "above: |λ₂| < 0.1, and A² keeps about |λ₂|² < 1 % of what tells the nodes apart"
+        0.9, True, "|λ₂| < 0.1, and A² keeps about |λ₂|² < 1 % of what tells the nodes apart"
     ),
-    "norm_share": Threshold(0.02, "below: a fiftieth of what the hops send; others drown it"),
-    "signed_share": Threshold(-0.1, "below: it takes away more than a tenth of what comes out"),
-    "entropy": Threshold(0.95, "above: of 100 nodes, as many as 79 or more would count alike"),
-    "effective_sources": Threshold(1.5, "below: nearer to one node than to two"),
-    "mean_lag": Threshold(1.0, "below: nearer than the next node, on average"),
-    "slack": Threshold(10.0, "above: of all that parts add and take away, less than a tenth stays"),
-    "spread": Threshold(0.5, "above: as if half of all past values counted alike, or more"),
+    "norm_share": Threshold(0.02, False, "a fiftieth of what the hops send; others drown it"),
+    "signed_share": Threshold(-0.1, False, "it takes away more than a tenth of what comes out"),
+    "entropy": Threshold(0.95, True, "of 100 nodes, as many as 79 or more would count alike"),
+    "effective_sources": Threshold(1.5, False, "nearer to one node than to two"),
+    "mean_lag": Threshold(1.0, False, "nearer than the next node, on average"),
+    "slack": Threshold(10.0, True, "of all that parts add and take away, less than a tenth stays"),
+    "spread": Threshold(0.5, True, "as if half of all past values counted alike, or more"),
 }
 
 FEW = 10  # past values that are seen at a glance, whether or not some stand out
@@ -56,13 +61,13 @@ def read_forecast(graph: "TemporalGraph") -> list[str]:
     found = _cancel(graph.sources)
     sizes = np.abs(graph.sources).sum(0)
     sizes = sizes[sizes > 0]
-    if len(sizes) < 2:
+    if not len(sizes):
         return found
     shares = sizes / sizes.sum()
     effective = float(np.exp(-(shares * np.log(shares)).sum()))
-    if effective < THRESHOLDS["effective_sources"].limit:
+    if THRESHOLDS["effective_sources"].crossed(effective):
         found.append(f"Nearly one past value alone counts ({effective:.2g} effective sources).")
-    elif len(sizes) >= FEW and effective > THRESHOLDS["spread"].limit * len(sizes):
+    elif len(sizes) >= FEW and THRESHOLDS["spread"].crossed(effective / len(sizes)):
         found.append(
             f"No past values stand out: as if {effective:.0f} of {len(sizes)} counted alike."
         )
@@ -83,12 +88,11 @@ def read_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
     walks = np.array(layer.powers) > 0  # of A⁰ = I it is known that a node listens to itself
 
     def say(name: str, where: np.ndarray, one: str, many: str, rest: str) -> None:
-        values, limit = getattr(layer.diagnostics, name).cpu().numpy(), THRESHOLDS[name].limit
-        above = THRESHOLDS[name].reason.startswith("above")
-        worst = values.min(0) if above else values.max(0)  # of the heads
-        holds = where & (worst > limit if above else worst < limit)
+        values, threshold = getattr(layer.diagnostics, name).cpu().numpy(), THRESHOLDS[name]
+        least = values.min(0) if threshold.above else values.max(0)  # of the heads
+        holds = where & threshold.crossed(least)
         if hops := [power for power, yes in zip(layer.powers, holds, strict=True) if yes]:
-            listed = ", ".join(f"{value:.2g}" for value in worst[holds])
+            listed = ", ".join(f"{value:.2g}" for value in least[holds])
             verb = one if len(hops) == 1 else many
             found.append(f"{_named(hops).capitalize()} {verb} {rest} {listed}).")
 
@@ -107,7 +111,7 @@ def read_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
 def _repeats(layer: "LayerGraph") -> list[str]:
     """Runs of hops each of which sees what the one before it sees."""
     likeness = layer.diagnostics.redundancy.cpu().numpy().min(0)
-    alike = likeness > THRESHOLDS["redundancy"].limit  # NaN, after the last hop, is not
+    alike = THRESHOLDS["redundancy"].crossed(likeness)  # NaN, after the last hop, is not
     found, powers, first = [], layer.powers, 0
     while first < len(powers):
         last = first
@@ -128,7 +132,7 @@ def _repeats(layer: "LayerGraph") -> list[str]:
 
 def _mixes(layer: "LayerGraph") -> list[str]:
     gap = float(layer.diagnostics.spectral_gap.min())
-    if gap <= THRESHOLDS["spectral_gap"].limit or max(layer.powers) < 2:
+    if not THRESHOLDS["spectral_gap"].crossed(gap) or max(layer.powers) < 2:
         return []
     return [f"The graph mixes in one step (gap {gap:.2f}): later hops have little to add."]
 
