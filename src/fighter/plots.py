@@ -3,23 +3,23 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
 from .data.panel import Panel
-from .errors import needs_extra
+from .drawing import LIGHT, save_figure
 from .forecaster import Forecaster
-from .output import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+__all__ = ["MOST_SERIES", "Track", "draw", "draw_forecast", "save_figure", "tracks"]
+
 MOST_SERIES = 24  # on one picture
-INK, ACCENT, FAINT = "#333333", "#1f6fb4", "#d9d9d9"
+INK, ACCENT, FAINT = LIGHT.ink, LIGHT.accent, LIGHT.faint
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +81,12 @@ def draw_forecast(
 
 def draw(series: Sequence[Track], *, label: str = "forecast", title: str = "") -> "Figure":
     """One small picture a series, with one legend for all."""
-    with needs_extra("matplotlib", "plot"):
-        from matplotlib.figure import Figure
-
     shown = series[:MOST_SERIES]
     columns = _columns(len(shown))
     rows = math.ceil(len(shown) / columns)
-    size = (9.0, 3.6) if len(shown) == 1 else (4.1 * columns, 2.3 * rows + 0.5)
-    figure = Figure(figsize=size, layout="constrained", facecolor="white")
-    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    size = (9.0, 3.1) if len(shown) == 1 else (4.1, 2.3)
+    figure, grid = LIGHT.panels(rows, columns, *size, below=0.5)
+    grid = grid.ravel()
     for axes, track in zip(grid, shown, strict=False):
         _draw_track(axes, track, label)
     for axes in grid[len(shown) :]:
@@ -98,20 +95,12 @@ def draw(series: Sequence[Track], *, label: str = "forecast", title: str = "") -
         title = f"{title}{', ' if title else ''}the first {len(shown)} of {len(series):,} series"
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
-    handles, labels = grid[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=4, frameon=False, fontsize=8)
+    LIGHT.legend(figure, grid[0], columns=4, where="upper right")
     return figure
-
-
-def save_figure(figure: "Figure", path: str | Path) -> None:
-    """Write a picture, whole or not at all; the name tells its format."""
-    with whole_file(path) as file:
-        figure.savefig(file, dpi=150)
 
 
 def _draw_track(axes: "Axes", track: Track, label: str) -> None:
     from matplotlib.colors import to_rgba_array
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import MaxNLocator
 
     axes.plot(track.past_times, track.past, color=INK, lw=1.1, label="observed")
@@ -126,17 +115,11 @@ def _draw_track(axes: "Axes", track: Track, label: str) -> None:
     axes.plot(track.times, track.forecast, color=ACCENT, lw=1.6, label=label)
     if len(track.past_times):
         axes.axvline(track.past_times[-1], color=FAINT, lw=1, zorder=0)
-    axes.set_title(track.name, loc="left", fontsize=9, color=INK)
+    LIGHT.tidy(axes, track.name)
     axes.margins(x=0.01)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(labelsize=7.5, colors=INK, color=FAINT)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     if track.times.dtype.kind == "M":
-        locator = AutoDateLocator(minticks=3, maxticks=6)
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
-        axes.xaxis.get_offset_text().set(size=7.5, color=INK)
+        LIGHT.time_axis(axes)
 
 
 def _columns(count: int) -> int:

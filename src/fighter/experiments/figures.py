@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import FighterError, needs_extra
-from ..plots import FAINT, INK, save_figure
+from ..drawing import LIGHT, dark_to_light, log_norm, save_figure
+from ..errors import FighterError
+from ..explain.panels import Grid, diagnostics_panels, hop_maps
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 # Okabe and Ito's colours, which can be told apart whatever one's eyes.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7"
+INK = LIGHT.ink
 REFERENCE = "Transformer"  # drawn in ink, whatever else is in a figure
-HIGHEST = 99.8  # percentile of the entries where a colour scale ends
-
-Grid = Mapping[str, Mapping[int, np.ndarray]]
 
 
 def heatmap_grid(snapshots: Grid, path: str | Path) -> "Figure":
@@ -35,19 +32,19 @@ def heatmap_grid(snapshots: Grid, path: str | Path) -> "Figure":
 
     """
     epochs = sorted({epoch for row in snapshots.values() for epoch in row})
-    figure, grid = _panels(len(snapshots), len(epochs), 1.95, 1.9, left=0.5, below=0.4)
-    norm = _log_norm([graph for row in snapshots.values() for graph in row.values()])
+    figure, grid = LIGHT.panels(len(snapshots), len(epochs), 1.95, 1.9, left=0.5, below=0.4)
+    norm = log_norm([graph for row in snapshots.values() for graph in row.values()])
     image = None
     for axes_row, (label, row) in zip(grid, snapshots.items(), strict=True):
         for axes, epoch in zip(axes_row, epochs, strict=True):
             if epoch in row:
-                image = _heatmap(axes, row[epoch], norm=norm, cmap=_dark_to_light())
+                image = LIGHT.heatmap(axes, row[epoch], norm=norm, cmap=dark_to_light())
             else:
                 axes.set_visible(False)
         axes_row[0].set_ylabel(label, fontsize=10, color=INK)
     for axes, epoch in zip(grid[0], epochs, strict=True):
-        axes.set_title(f"epoch {epoch}", **_title())
-    _bar(figure, image, grid, "attention weight (log scale)", "right")
+        axes.set_title(f"epoch {epoch}", **LIGHT.title())
+    LIGHT.bar(figure, image, grid, "attention weight (log scale)", "right")
     _label_positions(figure, grid)
     save_figure(figure, path)
     return figure
@@ -62,27 +59,7 @@ def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) ->
         path: where the picture goes.
 
     """
-    powers = sorted({power for row in graphs.values() for power in row})
-    figure, grid = _panels(len(graphs), len(powers) + 1, 2.0, 2.1, left=0.5, below=1.0)
-    shares = {label: edge / max(np.abs(edge).sum(), 1e-300) for label, edge in edges.items()}
-    signed_norm = _signed_norm(list(shares.values()))
-    norm = _log_norm([graph for row in graphs.values() for graph in row.values()])
-    image, signed = None, None
-    for axes_row, (label, row) in zip(grid, graphs.items(), strict=True):
-        for axes, power in zip(axes_row, powers, strict=False):
-            if power in row:
-                image = _heatmap(axes, row[power], norm=norm, cmap=_dark_to_light())
-                axes.set_title(_power(power), **_title())
-            else:
-                axes.text(0.5, 0.5, "not used", ha="center", va="center", fontsize=8, color=INK)
-                axes.set(xticks=[], yticks=[])
-                axes.spines[:].set_visible(False)
-        last = axes_row[-1]
-        signed = _heatmap(last, shares[label], norm=signed_norm, cmap="RdBu_r")
-        last.set_title("edges: what was sent", **_title())
-        axes_row[0].set_ylabel(label, fontsize=10, color=INK)
-    _bar(figure, image, grid[:, :-1], "attention weight (log scale)", "bottom")
-    _bar(figure, signed, grid[:, -1], "share of Σ|edges| (log scale)", "bottom")
+    figure, grid = hop_maps(graphs, edges, LIGHT)
     _label_positions(figure, grid)
     save_figure(figure, path)
     return figure
@@ -98,44 +75,14 @@ def diagnostics_figure(
         path: where the picture goes.
 
     """
-    panels = {
-        "dispersion": "dispersion (below 0.05: one row for all)",
-        "entropy": "entropy (1: all sources alike)",
-        "mean_lag": "mean lag, steps",
-        "norm_share": "share of the norm",
-        "signed_share": "signed share (adds up to 1)",
-        "redundancy": "likeness to the next hop (cosine)",
-    }
-    figure, grid = _panels(2, 3, 3.1, 2.3)
-    for nth, (label, style) in enumerate(_styles(tables).items()):
-        aside = 0.07 * (nth - (len(tables) - 1) / 2)  # or models that agree would hide each other
-        gap = _mean([row["spectral_gap"] for row in tables[label]])
-        for axes, name in zip(grid.ravel(), panels, strict=True):
-            rows = [row for row in tables[label] if row[name] is not None]
-            powers = sorted({row["power"] for row in rows})
-            means = [_mean([r[name] for r in rows if r["power"] == power]) for power in powers]
-            places = np.add(powers, aside)
-            axes.plot(places, means, label=f"{label} (gap {gap:.2f})", **style)
-            dots = {"color": style["color"], "s": 7, "alpha": 0.35, "lw": 0}
-            axes.scatter([r["power"] + aside for r in rows], [r[name] for r in rows], **dots)
-    highest = max(row["power"] for rows in tables.values() for row in rows)
-    for axes, title in zip(grid.ravel(), panels.values(), strict=True):
-        _tidy(axes, title)
-        axes.set_xticks(range(highest + 1), [_power(p) for p in range(highest + 1)])
-        axes.set_xlim(-0.4, highest + 0.4)
-    grid[0, 0].set_yscale("log")
-    grid[0, 0].set_ylim(bottom=max(grid[0, 0].get_ylim()[0], 1e-4))
-    grid[0, 0].axhline(0.05, color=FAINT, lw=1, zorder=0)  # below it, one row for all
-    grid[0, 1].set_ylim(-0.04, 1.04)
-    grid[1, 1].axhline(0, color=FAINT, lw=1, zorder=0)
-    _legend(figure, grid[0, 0], columns=6)
+    figure = diagnostics_panels(tables, LIGHT, _styles(tables))
     save_figure(figure, path)
     return figure
 
 
 def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
     """A Transformer's gradients beside a GCN's, from :func:`.backward.measure`."""
-    figure, grid = _panels(2, 3, 3.5, 2.5)
+    figure, grid = LIGHT.panels(2, 3, 3.5, 2.5)
     steps, places = result["steps"], grid.ravel()
     parts = {"value": ("$W_V W_1$", "-"), "output": ("$W_2$", "--")}
     graphs = {
@@ -167,7 +114,7 @@ def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
         "Training loss",
     )
     for axes, title in zip(places, titles, strict=True):
-        _tidy(axes, title)
+        LIGHT.tidy(axes, title)
         axes.set_xscale("log")
         axes.set_xlabel("step", fontsize=8, color=INK)
     places[0].set_yscale("log")
@@ -194,7 +141,7 @@ def kappa_figure(
         path: where the picture goes.
 
     """
-    figure, grid = _panels(1, len(points), 4.2, 2.9)
+    figure, grid = LIGHT.panels(1, len(points), 4.2, 2.9)
     for axes, (metric, errors) in zip(grid[0], points.items(), strict=True):
         kappas = sorted(kappa for kappa in errors if isinstance(kappa, int))
         means, spreads = zip(*(_moments(errors[kappa]) for kappa in kappas), strict=True)
@@ -205,10 +152,10 @@ def kappa_figure(
             mean, spread = _moments(errors[REFERENCE])
             axes.axhline(mean, color=INK, lw=1.2, ls="--", label=REFERENCE)
             axes.axhspan(mean - spread, mean + spread, color=INK, alpha=0.12, lw=0)
-        _tidy(axes, f"Test {metric}")
+        LIGHT.tidy(axes, f"Test {metric}")
         axes.set_xticks(kappas)
         axes.set_xlabel("κ", fontsize=9, color=INK)
-    _legend(figure, grid[0, 0], columns=2)
+    LIGHT.legend(figure, grid[0, 0], columns=2)
     save_figure(figure, path)
     return figure
 
@@ -228,7 +175,7 @@ def curves_figure(
 
     """
     panels = panels or {"accuracy": "Test accuracy", "loss": "Training loss"}
-    figure, grid = _panels(1, len(panels), 4.2, 3.1)
+    figure, grid = LIGHT.panels(1, len(panels), 4.2, 3.1)
     for axes, (name, title) in zip(grid[0], panels.items(), strict=True):
         for label, style in _styles(curves).items():
             runs = np.asarray(curves[label][name], dtype=float)
@@ -241,73 +188,11 @@ def curves_figure(
             axes.fill_between(
                 epochs, mean - spread, mean + spread, color=style["color"], alpha=0.15, lw=0
             )
-        _tidy(axes, title)
+        LIGHT.tidy(axes, title)
         axes.set_xlabel("epoch", fontsize=9, color=INK)
-    _legend(figure, grid[0, 0], columns=6)
+    LIGHT.legend(figure, grid[0, 0], columns=6)
     save_figure(figure, path)
     return figure
-
-
-def _panels(
-    rows: int, columns: int, width: float, height: float, *, left: float = 0, below: float = 0.4
-) -> tuple["Figure", np.ndarray]:
-    with needs_extra("matplotlib", "plot"):
-        from matplotlib.figure import Figure
-    if not rows or not columns:
-        raise FighterError(
-            "there is nothing to draw: give at least one model and one of its graphs"
-        )
-    size = (width * columns + left, height * rows + below)
-    figure = Figure(figsize=size, layout="constrained", facecolor="white")
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def _heatmap(axes: "Axes", graph: np.ndarray, **colours: Any) -> "AxesImage":
-    image = axes.imshow(graph, interpolation="nearest", **colours)
-    ticks = [*range(0, len(graph) - 8, 16), len(graph) - 1]
-    axes.set(xticks=ticks, yticks=ticks)
-    axes.tick_params(labelsize=6.5, colors=INK, color=FAINT, length=2)
-    axes.spines[:].set_color(FAINT)
-    return image
-
-
-def _log_norm(graphs: Sequence[np.ndarray]) -> Any:
-    from matplotlib.colors import LogNorm
-
-    entries = np.concatenate([np.ravel(graph) for graph in graphs])
-    low, high = np.percentile(entries[entries > 0], [1, HIGHEST])
-    return LogNorm(low, max(high, 2 * low), clip=True)
-
-
-def _dark_to_light() -> Any:
-    from matplotlib import colormaps
-
-    return colormaps["cividis"].with_extremes(bad=colormaps["cividis"](0.0))  # log(0) is the lowest
-
-
-def _signed_norm(edges: Sequence[np.ndarray]) -> Any:
-    """Two decades on each side of zero, linear in between: what a node keeps is much the most."""
-    from matplotlib.colors import SymLogNorm
-
-    most = max(float(np.percentile(np.abs(np.stack(edges)), HIGHEST)), 1e-300)
-    return SymLogNorm(most / 100, vmin=-most, vmax=most, clip=True)
-
-
-def _bar(
-    figure: "Figure", image: "AxesImage | None", panels: np.ndarray, label: str, location: str
-) -> None:
-    if image is None:
-        return
-    where = {"location": location, "shrink": 0.6, "aspect": 30, "pad": 0.02}
-    bar = figure.colorbar(image, ax=panels.ravel().tolist(), extend="both", **where)
-    low, high = image.get_clim()
-    if low < 0:  # a signed scale has too many decades to name them all
-        bar.set_ticks([low, low / 10, 0, high / 10, high], minor=False)
-        bar.set_ticklabels([f"{low:.1g}", "", "0", "", f"{high:.1g}"])
-        bar.minorticks_off()
-    bar.set_label(label, fontsize=8, color=INK)
-    bar.ax.tick_params(labelsize=7, colors=INK, color=FAINT, which="both")
-    bar.outline.set_visible(False)
 
 
 def _label_positions(figure: "Figure", grid: np.ndarray) -> None:
@@ -331,40 +216,6 @@ def _styles(models: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
     ink = {"color": INK, "marker": "x", "ms": 4, "lw": 1.4, "ls": "--"}
     return {label: styles.get(label, ink) for label in models}
-
-
-def _tidy(axes: "Axes", title: str) -> None:
-    axes.set_title(title, **_title())
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(labelsize=7.5, colors=INK, color=FAINT, which="both")
-
-
-def _title() -> dict[str, Any]:
-    return {"fontsize": 8.5, "color": INK, "loc": "left"}
-
-
-def _legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=columns,
-        frameon=False,
-        fontsize=8,
-        labelcolor=INK,
-    )
-
-
-def _power(power: int) -> str:
-    return {0: "I", 1: "A"}.get(
-        power, "A" + str(power).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    )
-
-
-def _mean(numbers: Sequence[float | None]) -> float:
-    return float(np.mean([number for number in numbers if number is not None]))
 
 
 def _moments(runs: Any) -> tuple[Any, Any]:

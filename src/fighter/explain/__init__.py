@@ -5,17 +5,21 @@
 - :mod:`.trace`: one number of a network's output, followed back over every layer to the input;
 - :mod:`.window`: the same for a forecast, its normalisation and cycle included;
 - :mod:`.graph`: what comes out of it, for people;
-- :mod:`.diagnostics`: a few numbers per hop: how far it reaches, how much it says, what it repeats.
+- :mod:`.diagnostics`: a few numbers per hop: how far it reaches, how much it says, what it repeats;
+- :mod:`.reading`: what they mean, in sentences, and from where on;
+- :mod:`.figures`: pictures of all that, in panels of :mod:`.panels`.
 """
 
 from .diagnostics import HopDiagnostics, diagnose, measure
 from .freeze import Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
+from .reading import THRESHOLDS, read, read_layer
 from .trace import LayerTrace, Trace, trace
 from .window import WindowTrace, trace_window
 
 __all__ = [
+    "THRESHOLDS",
     "Edges",
     "Frozen",
     "HopDiagnostics",
@@ -29,6 +33,8 @@ __all__ = [
     "hop_parts",
     "layer_edges",
     "measure",
+    "read",
+    "read_layer",
     "trace",
     "trace_window",
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
 from ..errors import FighterError, needs_extra
 from .diagnostics import HopDiagnostics
+from .reading import read_forecast
 
 if TYPE_CHECKING:
     import networkx as nx
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +146,32 @@ class TemporalGraph:
         by_hop = np.abs(self.sources).sum((1, 2)) / self._gross
         listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
         lines.append(f"By hops walked between nodes: {listed}.")
-        lines.append(NOTE)
+        lines += [*read_forecast(self), NOTE]
         return "\n".join(lines)
+
+    def plot(
+        self,
+        kind: str = "sources",
+        path: str | Path | None = None,
+        *,
+        dark: bool | None = None,
+        head: int | None = None,
+    ) -> "Figure":
+        """Draw it with matplotlib.
+
+        Args:
+            kind: ``"sources"``, the past values that count, on the history; ``"lags"``, parts by
+                lag and hop; ``"arcs"``, from past values to the forecast; ``"series"``, who told
+                whom; ``"hops"``, Aⁱ of every layer beside what was sent; ``"diagnostics"``, what
+                each hop does.
+            path: write it there, too; the ending tells the format.
+            dark: light letters on a dark ground, or the other way round. If None, the ground is
+                that of matplotlib's style, so that ``plt.style.use("dark_background")`` acts.
+            head: for ``"hops"``, one head, from 0, instead of the mean.
+        """
+        from .figures import draw
+
+        return draw(self, kind, path, dark=dark, head=head)
 
     def _largest(self, most: int) -> list[tuple[float, int, int, int]]:
         """Share, series, row and the usual number of hops of the past values that count most."""
