@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,6 +146,12 @@ class TemporalGraph:
         lines.append(f"By hops walked between nodes: {listed}.")
         lines.append(NOTE)
         return "\n".join(lines)
+
+    def save_html(self, path: str | Path) -> None:
+        """Write a page that shows this forecast and its sources; it needs no network."""
+        from .report import write
+
+        write([self], path)
 
     def _largest(self, most: int) -> list[tuple[float, int, int, int]]:
         """Share, series, row and the usual number of hops of the past values that count most."""
