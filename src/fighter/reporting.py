@@ -66,9 +66,7 @@ def _explain(
     for i in series:
         until = panel.slice(None, int(panel.ends[i]))
         needed = np.arange(panel.n_series) == i
-        known = future_values(
-            until, future, model.plan.horizon, id_col=model.id_col, needed=needed
-        )
+        known = future_values(until, future, model.plan.horizon, id_col=model.id_col, needed=needed)
         for step in steps:
             yield explanation.explain(model, until, known, i, step, "pandas")
 
@@ -86,7 +84,9 @@ def _chosen(
 
 def _note(series: int, all_series: int, steps: int, horizon: int) -> str:
     def some(count: int, total: int, what: str) -> str:
-        return f"all {total} {what}" if count == total else f"{count} of {total:,} {what}"
+        if count == total:
+            return f"all {total:,} {what}" if total > 1 else "the one step"
+        return f"{count if count > 1 else 'one'} of {total:,} {what}"
 
     whose = "one series" if all_series == 1 else some(series, all_series, "series")
     return f"Explained: {some(steps, horizon, 'steps')} of {whose}."

@@ -131,19 +131,23 @@ class _Record:
 @dataclass(eq=False)
 class _Book:
     outlooks: Mapping[Any, Outlook]
-    model: TemporalGraph | None = None  # the first, whose shapes all have
+    sample: TemporalGraph | None = None  # the first, whose shapes all have
     targets: list[dict[str, Any]] = field(default_factory=list)
     records: list[_Record] = field(default_factory=list)
     past: dict[int, np.ndarray] = field(default_factory=dict)  # by time, [N]
     shared: dict[str, int] = field(default_factory=dict)  # texts that many graphs share
 
     def add(self, graph: TemporalGraph) -> None:
-        self.model = self.model or graph
-        if _shape(graph) != _shape(self.model):
+        self.sample = self.sample or graph
+        if _shape(graph) != _shape(self.sample):
             raise FighterError(
-                f"graphs of {self.model.target} and {graph.target} are of different models: a "
+                f"graphs of {self.sample.target} and {graph.target} are of different models: a "
                 "report needs graphs of one model and one set of series"
             )
+        if (
+            most := max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
+        ) > LARGEST:
+            raise FighterError(f"{most:,} nodes or time steps: a report holds at most {LARGEST:,}")
         for time, row in zip(graph.times.tolist(), graph.past, strict=True):
             self.past[time] = row
         lines = graph.summary().splitlines()
@@ -192,15 +196,19 @@ class _Book:
         self, title: str, note: str, first: tuple[Any, int] | None
     ) -> tuple[dict[str, Any], np.ndarray]:
         """The text of the page, and its numbers ``[targets, width]``."""
-        model = self.model
+        model = self.sample
         if model is None:
             raise FighterError("there are no graphs: a report needs at least one")
-        sizes, numbers = self._fit()
+        sizes, numbers = self._fit(model)
         times = sorted(self.past)
         place = {time: row for row, time in enumerate(times)}
         for target in self.targets:
             target["first"] = place[target["first"]]
-        outlooks = [self.outlooks.get(name) for name in model.ids]
+        shown = {target["series"] for target in self.targets}
+        outlooks = [self.outlooks.get(x) if i in shown else None for i, x in enumerate(model.ids)]
+        for record in self.records:
+            shown |= {*record.series.places.tolist()} | {*record.sources.places % len(model.ids)}
+        past = np.array([self.past[time] for time in times]).T
         steps = max(target["step"] for target in self.targets)
         chosen = (model.target, model.step) if first is None else first
         found = [(model.ids[target["series"]], target["step"]) for target in self.targets]
@@ -213,7 +221,7 @@ class _Book:
             "ids": [str(name) for name in model.ids],
             "times": [model.freq.show(time) for time in times],
             "dates": model.axis.kind != "integer",
-            "past": [_shorts(column) for column in np.array([self.past[t] for t in times]).T],
+            "past": [_shorts(row) if i in shown else None for i, row in enumerate(past)],
             "spans": [model.freq.span(lag) for lag in range(len(model.times) + steps)],
             "lookback": len(model.times),
             "hops": len(model.sources),
@@ -226,10 +234,9 @@ class _Book:
         }
         return text, numbers
 
-    def _fit(self) -> tuple[Sizes, np.ndarray]:
+    def _fit(self, model: TemporalGraph) -> tuple[Sizes, np.ndarray]:
         """Cut the rows until all of them fit."""
-        assert self.model is not None
-        model, most = self.model, Sizes()
+        most = Sizes()
         here = Sizes(
             min(most.sources, model.past.size),
             min(most.series, len(model.ids)),
@@ -241,15 +248,14 @@ class _Book:
         )
         for factor in 0.85 ** np.arange(40):
             sizes = Sizes(*map(min, here, here.cut(factor)))
-            width = len(self._row(0, sizes))
+            width = len(self._row(0, model, sizes))
             if 2 * width * len(self.records) <= BUDGET:
                 break
-        return sizes, np.stack([self._row(i, sizes) for i in range(len(self.records))])
+        return sizes, np.stack([self._row(i, model, sizes) for i in range(len(self.records))])
 
-    def _row(self, number: int, sizes: Sizes) -> np.ndarray:
+    def _row(self, number: int, graph: TemporalGraph, sizes: Sizes) -> np.ndarray:
         """One forecast as 16-bit numbers; what they are multiplied with goes to its text."""
-        record, graph = self.records[number], self.model
-        assert graph is not None
+        record = self.records[number]
         edges = np.linspace(0, len(record.by_time), sizes.bins + 1).astype(int)[:-1]
         blocks = [
             [record.sources.rows(sizes.sources, *graph.past.shape)],
