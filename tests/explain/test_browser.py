@@ -159,7 +159,7 @@ def test_layer_head_and_hop_of_the_graph(look, report, grid):
     page.select_option("#layer", "1")
     assert page.input_value("#head") == "all"
     check(graph.layers[1].parts.sum((0, 1)))
-    gap = graph.layers[1].diagnostics.spectral_gap.mean()
+    gap = float(graph.layers[1].diagnostics.spectral_gap.mean())
     assert float(page.inner_text("#diagnostics td:nth-child(2)")) == pytest.approx(gap, rel=1e-3)
 
 

@@ -83,7 +83,7 @@ def write(
         "text": _packed(json.dumps(text, ensure_ascii=False, allow_nan=False).encode()),
         "numbers": _packed(numbers.astype("<i2").tobytes()),
     }
-    template = files(__package__).joinpath("report.html").read_text("utf-8")
+    template = files("fighter.explain").joinpath("report.html").read_text("utf-8")
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
     with whole_file(path) as file:
         file.write_text(page, "utf-8")
@@ -181,11 +181,11 @@ class _Book:
             {name: value if value is None else _short(value) for name, value in row.items()}
             for row in layer.diagnostics.table()
         ]
-        together = np.abs(layer.parts.sum(0)).sum()
+        lists = layer.parts.sum(0), *layer.parts  # all heads together, then each
         return {
             "nodes": self._share(layer.nodes),
             "diagnostics": self._share(rows),
-            "gross": _shorts([together, *np.abs(layer.parts).sum((1, 2, 3))]),
+            "gross": [_shorts(np.abs(parts).sum((1, 2))) for parts in lists],  # by power
             "rest": _short(layer.rest),
         }
 
@@ -246,17 +246,17 @@ class _Book:
                 for size in (most.pairs, most.head_pairs)
             ),
         )
-        for factor in 0.85 ** np.arange(40):
-            sizes = Sizes(*map(min, here, here.cut(factor)))
-            width = len(self._row(0, model, sizes))
-            if 2 * width * len(self.records) <= BUDGET:
+        sizes = here
+        for factor in 0.85 ** np.arange(1, 40):
+            if 2 * len(self._row(0, model, sizes)) * len(self.records) <= BUDGET:
                 break
+            sizes = Sizes(*map(min, here, here.cut(factor)))
         return sizes, np.stack([self._row(i, model, sizes) for i in range(len(self.records))])
 
     def _row(self, number: int, graph: TemporalGraph, sizes: Sizes) -> np.ndarray:
         """One forecast as 16-bit numbers; what they are multiplied with goes to its text."""
         record = self.records[number]
-        edges = np.linspace(0, len(record.by_time), sizes.bins + 1).astype(int)[:-1]
+        edges = np.arange(sizes.bins) * len(record.by_time) // sizes.bins
         blocks = [
             [record.sources.rows(sizes.sources, *graph.past.shape)],
             [record.series.rows(sizes.series, len(graph.ids))],
