@@ -236,4 +236,5 @@ def test_twenty_series_of_96_steps_open_in_a_moment(browser, grid, tmp_path):
     page.wait_for_selector("body[data-ready]", timeout=60_000)
     found = {m["name"]: m["value"] for m in meter.send("Performance.getMetrics")["metrics"]}
     page.close()
-    assert found["TaskDuration"] < 4  # half of it on an ordinary machine, most of it plotly's
+    # 1.5 to 1.8 s on two busy cores, of which plotly alone takes 1.2 to 1.4; twice that is a fault.
+    assert found["TaskDuration"] < 4
