@@ -13,7 +13,9 @@ def test_the_demo_compares_all_models_and_draws(tmp_path, capsys):
     assert "%" in rows[0]
     assert str(tmp_path / "out") in out.split("MAE")[0]  # said before anything is written
     written = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert written == ["forecast-2024-02-12.png", "forecast-2024-02-18.png", "grid.csv"]
+    pictures = ["forecast-2024-02-12.png", "forecast-2024-02-18.png"]
+    assert written == [*pictures, "grid.csv", "why-2024-02-18.html"]
+    assert "why-2024-02-18.html" in out
     assert (
         len({tuple(vars(m.plan)[k] for k in ("lookback", "horizon")) for m in models.values()}) == 1
     )

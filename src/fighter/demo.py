@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from .data import GridLoad, grid_load, to_panel
 from .forecaster import Forecaster
 from .output import check_target, whole_file
 from .plots import draw, save_figure, tracks
+from .reporting import save_report
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
 
@@ -70,6 +72,7 @@ def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecas
     with _one_thread():
         models = {name: _fit_and_score(name, grid, size, seed) for name in MODELS}
         pictures = _draw(models["fighter"], grid, size, out)
+        pictures += _explain(models["fighter"], grid, out)
     data = out / "grid.csv"
     with whole_file(data) as file:
         _table(grid).to_csv(file, index=False)
@@ -131,6 +134,17 @@ def _draw(model: Forecaster, grid: GridLoad, size: Size, out: Path) -> list[Path
         paths.append(out / f"forecast-{day}.png")
         save_figure(draw(series, label="Fighter", title=f"Load of {day}, MW"), paths[-1])
     return paths
+
+
+def _explain(model: Forecaster, grid: GridLoad, out: Path) -> list[Path]:
+    """Where the forecast of the last day comes from, if there is something to draw it with."""
+    if find_spec("plotly") is None:
+        return []
+    end = len(grid.times) - HORIZON
+    day = str(grid.times[end].astype("M8[D]"))
+    path, title = out / f"why-{day}.html", f"Where the forecast of {day} comes from, load in MW"
+    save_report(model, path, _table(grid, end), truth=grid.load[end:], title=title, most=72)
+    return [path]
 
 
 def _table(grid: GridLoad, end: int | None = None) -> Any:

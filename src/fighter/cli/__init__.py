@@ -28,6 +28,9 @@ COMMANDS = {
     "fit": Command(".forecasting", "fit", "Train on a table and keep the model."),
     "predict": Command(".forecasting", "predict", "Forecast with a model that was kept."),
     "evaluate": Command(".forecasting", "evaluate", "Score a model on a table, series by series."),
+    "explain": Command(
+        ".explaining", "explain", "Tell where a forecast comes from, and write a page on it."
+    ),
     "data": Command(".data", "app", "List, show, fetch and find known data sets."),
     "reproduce": Command(
         ".reproduce", "reproduce", "Make the paper's tables and figures anew, and judge its claims."

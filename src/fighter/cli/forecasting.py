@@ -10,14 +10,17 @@ from tyro.conf import Positional, arg
 
 from ..data.panel import Panel
 from ..errors import FighterError
+from ..explain.report import plotly_script
 from ..forecaster import NETWORK, Forecaster
 from ..output import check_target
-from . import report
+from ..reporting import save_report
+from . import report as words
 from .settings import Settings, make_forecaster, read_settings
 from .speech import is_first, plain_words
 from .tables import KINDS, first_rows, open_table, write_table
 
 PICTURES = (".png", ".svg", ".pdf")
+PAGES = (".html", ".htm")
 
 File = Annotated[str, arg(metavar="FILE")]
 OptionalFile = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
@@ -32,6 +35,7 @@ def forecast(
     settings: Settings,  # pyright: ignore[reportInvalidTypeForm]
     out: Target = None,
     plot: Target = None,
+    report: Target = None,
     save: OptionalFolder = None,
     future_file: OptionalFile = None,
     static: OptionalFile = None,
@@ -54,12 +58,13 @@ def forecast(
         settings: What is left out is chosen from the data.
         out: write the forecast here, .csv or .parquet.
         plot: draw history and forecast here, .png, .svg or .pdf.
+        report: write a page here that tells where the forecasts come from, .html.
         save: keep the model in this folder, for fighter predict and evaluate.
         future_file: table with the future values of the --future columns, if FILE has them not.
         static: table with one row per series, for static covariates.
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
-    _check_targets(out, plot)
+    _check_targets(out, plot, report)
     if save:
         check_target(save)
     table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future_file, static))
@@ -69,6 +74,8 @@ def forecast(
         model.save(save)
         say(f"model     kept in {save}: fighter predict {save}")
     _give(model, model.predict(future=ahead), model.context, out, plot, say)
+    if report:
+        say(f"report    {report}: {save_report(model, report, future=ahead)}")
 
 
 @plain_words()
@@ -187,9 +194,9 @@ def evaluate(
         raise FighterError(f"--last {last}: needs at least 1")
     loaded = Forecaster.load(model, device=device)
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
-    scores = report.with_mean(loaded.evaluate(table, last=last, static=fixed), loaded.id_col)
+    scores = words.with_mean(loaded.evaluate(table, last=last, static=fixed), loaded.id_col)
     print(scores.to_string(index=False, float_format="{:.4g}".format))
-    report.tell_if_trained_on(loaded, _panel(loaded, table), last)
+    words.tell_if_trained_on(loaded, _panel(loaded, table), last)
     if out:
         write_table(scores, out)
 
@@ -209,13 +216,13 @@ def _train(
     model = make_forecaster(settings, verbose=is_first() and not settings.quiet)
     # Before the long work, because it stumbles over the same data, only sooner.
     naive = _fit_naive(model, table, static, ahead)
-    say(report.about_data(naive))
+    say(words.about_data(naive))
     start = time.monotonic()
     model.fit(table, static=static, **places)
-    say(report.about_plan(model))
-    say(report.about_training(model, time.monotonic() - start))
+    say(words.about_plan(model))
+    say(words.about_training(model, time.monotonic() - start))
     if not settings.quiet and is_first():
-        say(report.about_score(model, naive, table, static))
+        say(words.about_score(model, naive, table, static))
     return model
 
 
@@ -249,11 +256,21 @@ def _give(
         say(f"plot      {plot}")
 
 
-def _check_targets(table: Path | None, picture: Path | None = None) -> None:
+def _check_targets(
+    table: Path | None, picture: Path | None = None, page: Path | None = None
+) -> None:
     if table:
         check_target(table, KINDS)
     if picture:
         check_target(picture, PICTURES)
+    if page:
+        check_page(page)
+
+
+def check_page(path: Path) -> None:
+    """See that a page can be made, before the work that it is to show."""
+    check_target(path, PAGES)
+    plotly_script()
 
 
 def _optional_table(name: str | None, data_dir: Path | None) -> Any:

@@ -173,6 +173,12 @@ class TemporalGraph:
 
         return draw(self, kind, path, dark=dark, head=head)
 
+    def save_html(self, path: str | Path) -> None:
+        """Write a page that shows this forecast and its sources; it needs no network."""
+        from .report import write
+
+        write([self], path)
+
     def _largest(self, most: int) -> list[tuple[float, int, int, int]]:
         """Share, series, row and the usual number of hops of the past values that count most."""
         gross = np.abs(self.sources).sum(0)
