@@ -1,12 +1,22 @@
 """Forecasts of a fitted model as graphs, in the words and units of its table."""
 
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .data import Panel
 from .errors import FighterError
-from .explain import LayerGraph, TemporalGraph, WindowTrace, measure, trace_window
+from .explain import (
+    HopDiagnostics,
+    HopParts,
+    LayerGraph,
+    TemporalGraph,
+    WindowTrace,
+    measure,
+    trace_windows,
+)
 from .preparation import extend
 
 if TYPE_CHECKING:
@@ -14,39 +24,56 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: "Forecaster", panel: Panel, known: np.ndarray, series: int, step: int, like: Any
-) -> TemporalGraph:
-    """See :meth:`fighter.Forecaster.explain`; ``panel`` ends where the forecast begins."""
+    model: "Forecaster",
+    panel: Panel,
+    known: np.ndarray,
+    targets: Iterable[tuple[int, int]],
+    like: Any,
+) -> Iterator[TemporalGraph]:
+    """Graphs of some series (by number) and steps (from 1); ``panel`` ends where they begin.
+
+    See :meth:`fighter.Forecaster.explain`.
+    """
     plan, preparation = model.plan, model.preparation
-    if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= plan.horizon:
-        raise FighterError(f"step={step!r}: needs a whole number from 1 to horizon={plan.horizon}")
+    targets = list(targets)
+    for _, step in targets:
+        if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= plan.horizon:
+            raise FighterError(
+                f"step={step!r}: needs a whole number from 1 to horizon={plan.horizon}"
+            )
     recent = panel.slice(max(panel.length - plan.lookback, 0), None)
     whole = extend(recent, plan.lookback, plan.horizon, known)
     first = len(whole.times) - plan.horizon
     scaler, offset = preparation.scaler_of(panel), preparation.offset(whole)
     windows = preparation.windows(whole, plan, model._device(), scaler, slice(first, None))
     batch = windows.gather(windows.starts.new_zeros(1))
-    found = trace_window(model.network, batch, batch.start + offset, series, step - 1)
-    scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
     rows = slice(first - plan.lookback, first)
-    terms = {name: value * scale for name, value in found.terms.items()}
-    terms["level"] += shift
-    seen = whole.observed[rows]
-    return TemporalGraph(
-        target=panel.ids[series],
-        step=step,
-        time=int(whole.times[first + step - 1]),
-        forecast=found.forecast * scale + shift,
-        terms=terms,
-        ids=panel.ids,
-        times=whole.times[rows],
-        past=np.where(seen, whole.values[rows], np.nan),
-        sources=found.sources.cpu().numpy() * scale,
-        layers=_layers(model, whole.times[rows], panel, found, series, scale),
-        freq=panel.freq,
-        axis=panel.axis,
-        like=like,
-    )
+    past = np.where(whole.observed[rows], whole.values[rows], np.nan)
+    names = partial(_names, model, whole.times[rows], panel)
+    measured: list[tuple[np.ndarray, HopDiagnostics]] = []  # what all targets share
+    places = [(series, step - 1) for series, step in targets]
+    traced = trace_windows(model.network, batch, batch.start + offset, places)
+    for (series, step), found in zip(targets, traced, strict=True):
+        scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
+        terms = {name: value * scale for name, value in found.terms.items()}
+        terms["level"] += shift
+        if not measured:
+            measured = [(_weights(layer.parts), measure(layer.parts)) for layer in found.layers]
+        yield TemporalGraph(
+            target=panel.ids[series],
+            step=step,
+            time=int(whole.times[first + step - 1]),
+            forecast=found.forecast * scale + shift,
+            terms=terms,
+            ids=panel.ids,
+            times=whole.times[rows],
+            past=past,
+            sources=found.sources.cpu().numpy() * scale,
+            layers=_layers(found, measured, names, series, scale),
+            freq=panel.freq,
+            axis=panel.axis,
+            like=like,
+        )
 
 
 def place(panel: Panel, unique_id: Any) -> int:
@@ -59,26 +86,29 @@ def place(panel: Panel, unique_id: Any) -> int:
     return panel.ids.index(unique_id)
 
 
+def _weights(parts: HopParts) -> np.ndarray:
+    """Aⁱ ``[sequences, heads, powers, nodes, nodes]``."""
+    return np.stack([a.cpu().numpy() for a in parts.graphs()], 2)
+
+
 def _layers(
-    model: "Forecaster",
-    times: np.ndarray,
-    panel: Panel,
     found: WindowTrace,
+    measured: list[tuple[np.ndarray, HopDiagnostics]],
+    names: Callable[[int], tuple[str, ...]],
     series: int,
     scale: float,
 ) -> tuple[LayerGraph, ...]:
     graphs = []
-    for layer in found.layers:
-        own = series if len(layer.edges) > 1 else 0  # a graph for each series, or one for all
-        weights = np.stack([a[own].cpu().numpy() for a in layer.parts.graphs()], 1)
+    for layer, (weights, diagnostics) in zip(found.layers, measured, strict=True):
+        own = series if len(weights) > 1 else 0  # a graph for each series, or one for all
         graphs.append(
             LayerGraph(
-                nodes=_names(model, times, panel, weights.shape[-1]),
+                nodes=names(weights.shape[-1]),
                 powers=layer.parts.powers,
-                weights=weights,
+                weights=weights[own],
                 parts=layer.edges[own].cpu().numpy() * found.unit * scale,
                 rest=float(layer.rest) * found.unit * scale,
-                diagnostics=measure(layer.parts),
+                diagnostics=diagnostics,
             )
         )
     return tuple(graphs)

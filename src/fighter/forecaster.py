@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -474,12 +474,42 @@ class Forecaster(Estimator):
         """
         self._fitted()
         panel = self.context if df is None else self._history(df, static)
-        series = explanation.place(panel, unique_id)
-        until = panel.slice(None, int(panel.ends[series]))
-        needed = np.arange(panel.n_series) == series
-        known = future_values(until, future, self.plan.horizon, id_col=self.id_col, needed=needed)
-        like = self._like if df is None else df
-        return explanation.explain(self, until, known, series, step, like)
+        targets = [(explanation.place(panel, unique_id), step)]
+        return next(self._explain(panel, targets, future, self._like if df is None else df))
+
+    def explain_all(
+        self,
+        df: Any = None,
+        *,
+        steps: Sequence[int] | None = None,
+        future: Any = None,
+        static: Any = None,
+    ) -> Iterator[TemporalGraph]:
+        """The graphs of all series, one after the other, so that memory does not fill.
+
+        Args:
+            df: as in :meth:`predict`.
+            steps: which steps of the horizon, from 1; all unless given.
+            future: as in :meth:`predict`.
+            static: as in :meth:`predict`.
+        """
+        self._fitted()
+        panel = self.context if df is None else self._history(df, static)
+        chosen = range(1, self.plan.horizon + 1) if steps is None else steps
+        targets = [(series, step) for series in range(panel.n_series) for step in chosen]
+        return self._explain(panel, targets, future, self._like if df is None else df)
+
+    def _explain(
+        self, panel: Panel, targets: Sequence[tuple[int, int]], future: Any, like: Any
+    ) -> Iterator[TemporalGraph]:
+        """Series may end at different times; those that end together share a window."""
+        for end in dict.fromkeys(int(panel.ends[series]) for series, _ in targets):
+            until, here = panel.slice(None, end), panel.ends == end
+            asked = [target for target in targets if here[target[0]]]
+            needed = np.isin(np.arange(panel.n_series), [series for series, _ in asked])
+            horizon = self.plan.horizon
+            known = future_values(until, future, horizon, id_col=self.id_col, needed=needed)
+            yield from explanation.explain(self, until, known, asked, like)
 
     # ---- evaluate -------------------------------------------------------------------------
 

@@ -1,14 +1,11 @@
 """The report on a model's forecasts: which of them are explained, and what is shown beside them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import explanation
-from .data import Panel, future_values
-from .explain import TemporalGraph
+from .data import Panel
 from .explain.report import Outlook, write
 from .forecaster import Forecaster
 from .plots import tracks
@@ -53,22 +50,11 @@ def save_report(
         for name, track in zip(panel.ids, drawn, strict=True)
     }
     note = _note(len(series), panel.n_series, len(steps), model.plan.horizon)
-    graphs = _explain(model, panel, future, series, steps)
+    targets = [(i, step) for i in series for step in steps]
+    graphs = model._explain(panel, targets, future, "pandas")
     title = title or f"Where the forecasts of {model.column} come from"
     write(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
     return note
-
-
-def _explain(
-    model: Forecaster, panel: Panel, future: Any, series: list[int], steps: list[int]
-) -> Iterator[TemporalGraph]:
-    """One graph after the other."""
-    for i in series:
-        until = panel.slice(None, int(panel.ends[i]))
-        needed = np.arange(panel.n_series) == i
-        known = future_values(until, future, model.plan.horizon, id_col=model.id_col, needed=needed)
-        for step in steps:
-            yield explanation.explain(model, until, known, i, step, "pandas")
 
 
 def _chosen(

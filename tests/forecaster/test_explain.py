@@ -145,3 +145,20 @@ def test_wrong_questions_are_answered():
     with pytest.raises(FighterError, match="layer=3: the model has 1 layers"):
         graph.layer_edges(layer=3)
     assert tiny().fit(waves(60, ids=("a",))).explain().target == "a"
+
+
+def test_all_forecasts_one_after_the_other():
+    model = tiny(level=[80]).fit(waves(90, ids=("a", "b", "c")))
+    graphs = model.explain_all(steps=[1, 6])
+    assert iter(graphs) is graphs  # nothing is computed before it is asked for
+    table = model.predict()
+    seen = []
+    for graph in graphs:
+        own = table[(table.unique_id == graph.target)].Fighter.iloc[graph.step - 1]
+        check(graph, own)
+        alone = model.explain(unique_id=graph.target, step=graph.step)
+        np.testing.assert_allclose(graph.sources, alone.sources, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(graph.layers[0].parts, alone.layers[0].parts, atol=1e-12)
+        seen.append((graph.target, graph.step))
+    assert seen == [(name, step) for name in "abc" for step in (1, 6)]
+    assert len(list(model.explain_all())) == 3 * 6

@@ -15,8 +15,8 @@ from .freeze import Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
 from .reading import THRESHOLDS, read, read_layer
-from .trace import LayerTrace, Trace, trace
-from .window import WindowTrace, trace_window
+from .trace import LayerTrace, Trace, trace, traces
+from .window import WindowTrace, trace_window, trace_windows
 
 __all__ = [
     "THRESHOLDS",
@@ -37,4 +37,6 @@ __all__ = [
     "read_layer",
     "trace",
     "trace_window",
+    "trace_windows",
+    "traces",
 ]

@@ -1,6 +1,6 @@
 """One number of a network's output, followed back: over each layer's edges, and to the input."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -49,10 +49,6 @@ def trace(
 ) -> Trace:
     """Split one number of a network's output.
 
-    Walks are counted by a trick: with A → θA everywhere the frozen network is a polynomial in θ,
-    whose coefficient k is what came over k edges. It is evaluated at as many θ as it has
-    coefficients, all in one batch.
-
     Args:
         network: holds the layers, in evaluation mode.
         function: calls it: inputs ``[batch, …]`` to outputs ``[batch, …]``, examples apart.
@@ -60,34 +56,56 @@ def trace(
         select: an output, without the batch, to the number F.
 
     """
+    return next(traces(network, function, x, [select]))
+
+
+def traces(
+    network: nn.Module,
+    function: Callable[[Tensor], Tensor],
+    x: Tensor,
+    selects: Iterable[Callable[[Tensor], Tensor]],
+) -> Iterator[Trace]:
+    """The same for several numbers of one output, at the cost of a backward pass each.
+
+    Walks are counted by a trick: with A → θA everywhere the frozen network is a polynomial in θ,
+    whose coefficient k is what came over k edges. It is evaluated at as many θ as it has
+    coefficients, all in one batch.
+    """
     layers: list[Layer] = [
         m for m in network.modules() if isinstance(m, FighterLayer | TransformerBlock)
     ]
     degree = sum(max(_powers(layer)) for layer in layers)
     theta = _points(degree).to(x)  # the first is 1
+    table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
     batch = x.expand(len(theta), *x.shape)
     frozen = Frozen(function, batch)
+    with torch.no_grad():
+        nothing = frozen(torch.zeros_like(batch))[0]
     with _watch(layers, theta) as seen, torch.enable_grad():
         start = batch.clone().requires_grad_()
         outputs = frozen(start)
-        values = torch.stack([select(output) for output in outputs])
-        sums = [seen[layer][1] for layer in layers]
-        slope, *gains = torch.autograd.grad(
-            values.sum(), (start, *sums), allow_unused=True, materialize_grads=True
-        )
-    total, parts = values[0].detach(), slope * batch  # parts of F(θ), by input
-    table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
-    inputs = torch.linalg.solve(table, parts.flatten(1).double()).unflatten(1, x.shape).to(x)
-    inputs[inputs.abs() < 1e-14 * inputs.abs().amax()] = 0  # rounding, where no walk leads
-    copies = len(theta)
-    traced = []
-    for layer, gain in zip(layers, gains, strict=True):
-        own = slice(0, len(gain) // copies)  # of the first example, θ = 1
-        traced.append(_edges(layer, seen[layer][0][own].detach(), gain[own], total))
-    with torch.no_grad():
-        constant = select(frozen(torch.zeros_like(batch))[0])
-    _check(select(frozen.output[0]), parts[0], constant)
-    return Trace(inputs, constant, total, traced)
+    own = {layer: slice(0, len(seen[layer][0]) // len(theta)) for layer in layers}  # θ = 1
+    held = [hop_parts(layer, seen[layer][0][own[layer]].detach()) for layer in layers]
+    for select in selects:
+        with torch.enable_grad():
+            values = torch.stack([select(output) for output in outputs])
+            slope, *gains = torch.autograd.grad(
+                values.sum(),
+                (start, *(seen[layer][1] for layer in layers)),
+                retain_graph=True,
+                allow_unused=True,
+                materialize_grads=True,
+            )
+        total, parts = values[0].detach(), slope * batch  # parts of F(θ), by input
+        inputs = torch.linalg.solve(table, parts.flatten(1).double()).unflatten(1, x.shape).to(x)
+        inputs[inputs.abs() < 1e-14 * inputs.abs().amax()] = 0  # rounding, where no walk leads
+        constant = select(nothing)
+        _check(select(frozen.output[0]), parts[0], constant)
+        edges = [
+            _edges(layer, hops, gain[own[layer]], total)
+            for layer, hops, gain in zip(layers, held, gains, strict=True)
+        ]
+        yield Trace(inputs, constant, total, edges)
 
 
 def _powers(layer: Layer) -> tuple[int, ...]:
@@ -145,9 +163,9 @@ def _watch(layers: list[Layer], theta: Tensor) -> Iterator[dict[Layer, list[Tens
             hook.remove()
 
 
-def _edges(layer: Layer, x: Tensor, gain: Tensor, total: Tensor) -> LayerTrace:
-    """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) for the layer's input and the gradient at the sum of its hops."""
-    parts, gain = hop_parts(layer, x), split_heads(gain, layer.heads)
+def _edges(layer: Layer, parts: HopParts, gain: Tensor, total: Tensor) -> LayerTrace:
+    """Eᵢ = Aⁱ ∘ (G Vᵢᵀ), G the gradient at the sum of the layer's hops."""
+    gain = split_heads(gain, layer.heads)
     edges = [
         a * (gain @ v.transpose(-1, -2)) for a, v in zip(parts.graphs(), parts.values, strict=True)
     ]

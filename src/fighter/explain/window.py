@@ -1,15 +1,16 @@
 """A forecasting network's forecast of one window, split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from ..data.windows import Batch
 from ..models import ForecastNet
-from .trace import LayerTrace, trace
+from .trace import LayerTrace, traces
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,37 +24,51 @@ class WindowTrace:
     unit: float
 
 
-@torch.no_grad()
 def trace_window(
     network: ForecastNet, batch: Batch, position: Tensor, series: int, step: int
 ) -> WindowTrace:
-    """Follow the forecast of one series and step (from 0) back; the batch holds one window.
+    """Follow the forecast of one series and step (from 0) back; the batch holds one window."""
+    return next(trace_windows(network, batch, position, [(series, step)]))
+
+
+def trace_windows(
+    network: ForecastNet, batch: Batch, position: Tensor, targets: Iterable[tuple[int, int]]
+) -> Iterator[WindowTrace]:
+    """The same for several series and steps of one window, one after the other.
 
     In float64, whatever the network is in. The look-back's mean and deviation are taken as they
     are; the cycle is one more input, whose parts are summed.
     """
-    network = deepcopy(network).double().eval()
+    network = deepcopy(network).double().eval().requires_grad_(False)
     batch = _map(batch, lambda x: x.double() if x.is_floating_point() else x)
     z, mean, std = network.normalised(batch)
     lookback, horizon, count = z.shape[1], network.core.task.horizon, z.shape[2]
     before, after = network.cycles(batch, position)
     rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
+    told = None if network.covariates is None else network.covariates(batch, horizon)[0]
 
     def inside(rows: Tensor) -> Tensor:
         z, before, after = rows.split([lookback, lookback, horizon], 1)
         return network.inside(z, before, after, _repeat(batch, len(rows)))
 
-    found = trace(network, inside, rows, lambda y: y[step, series, 0])
-    unit = float(std.expand(1, 1, count)[0, 0, series])
-    sources, cycle = found.inputs.split([lookback, lookback + horizon], 1)
-    terms = {"level": float(mean.expand(1, 1, count)[0, 0, series])}
-    if network.cycle is not None:
-        terms["cycle"] = float(cycle.sum()) * unit
-    if network.covariates is not None:
-        terms["covariates"] = float(network.covariates(batch, horizon)[0, step, series, 0])
-    terms["bias"] = float(found.constant) * unit
-    forecast = sum(terms.values()) + float(sources.sum()) * unit
-    return WindowTrace(forecast, terms, sources * unit, found.layers, unit)
+    targets = list(targets)
+    selects = [partial(_pick, series, step) for series, step in targets]
+    found = traces(network, inside, rows, selects)
+    for (series, step), one in zip(targets, found, strict=True):
+        unit = float(std.expand(1, 1, count)[0, 0, series])
+        sources, cycle = one.inputs.split([lookback, lookback + horizon], 1)
+        terms = {"level": float(mean.expand(1, 1, count)[0, 0, series])}
+        if network.cycle is not None:
+            terms["cycle"] = float(cycle.sum()) * unit
+        if told is not None:
+            terms["covariates"] = float(told[step, series, 0])
+        terms["bias"] = float(one.constant) * unit
+        forecast = sum(terms.values()) + float(sources.sum()) * unit
+        yield WindowTrace(forecast, terms, sources * unit, one.layers, unit)
+
+
+def _pick(series: int, step: int, y: Tensor) -> Tensor:
+    return y[step, series, 0]
 
 
 def _repeat(batch: Batch, times: int) -> Batch:
