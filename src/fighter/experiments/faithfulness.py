@@ -131,8 +131,9 @@ class Sample:
 
     @torch.no_grad()
     def single_removals(self, steps: int) -> Tensor:
-        """By how much each of the first steps' forecasts changes when one past value becomes the
-        mean of its look-back: ``[L, N, B, steps, N]``."""
+        """The change of the first steps' forecasts when one past value becomes the mean of its
+        look-back: ``[L, N, B, steps, N]``.
+        """
         z, forecast = self.parts
         before, changes = forecast(z)[:, :steps, :, 0], []
         for row in range(z.shape[1]):
@@ -153,9 +154,10 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
     explained (of a zone without a source, 12). "removals" is what single removals, that is the
     model itself, would find: no attribution of a model can be expected to find more.
 
-    - series: Σ over lags of the mean |score|, as a share of all series', averaged over steps.
-      AUROC and precision at k (as many as there are links) over all pairs of two zones, against
-      the direct links, and with those over other zones;
+    - series: mean |Σ over lags of the scores| (net, as scores add up; "gross": Σ over lags of the
+      mean |score|), as a share of all series', averaged over steps. AUROC and precision at k (as
+      many as there are links) over all pairs of two zones, against the direct links, and with
+      those over other zones;
     - lag: AUROC of the planted lag among all lags of the source; whether the highest is within 1 h;
     - cell: AUROC of (source, planted lag) among all past values of other zones;
     - use: correlation of |score| and |change by removal| over the past values of a window.
@@ -163,9 +165,10 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
     z, ids = sample.parts[0], sample.ids
     lookback, count = z.shape[1:]
     changes = sample.single_removals(LONGEST_LAG)
-    shares: dict[str, Tensor] = defaultdict(lambda: torch.zeros(count, count))
+    net: dict[str, Tensor] = defaultdict(lambda: torch.zeros(count, count))  # row: target
+    gross: dict[str, Tensor] = defaultdict(lambda: torch.zeros(count, count))
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    direct = torch.zeros(count, count, dtype=torch.bool)  # row: target
+    direct = torch.zeros(count, count, dtype=torch.bool)
     for link in grid.links:
         direct[ids.index(link.target), ids.index(link.source)] = True
     lags = {ids.index(link.target): link.lag for link in grid.links}
@@ -176,7 +179,9 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
             removals = changes[:, :, :, step, target].permute(2, 0, 1)
             for name, score in {**sample.scores(target, step), "removals": removals}.items():
                 cells = score.abs().mean(0).cpu()  # [L, N]
-                shares[name][target] += cells.sum(0) / cells.sum() / (lag or LONGEST_LAG)
+                whole = score.sum(1).abs().mean(0).cpu()  # [N]
+                net[name][target] += whole / whole.sum() / (lag or LONGEST_LAG)
+                gross[name][target] += cells.sum(0) / cells.sum() / (lag or LONGEST_LAG)
                 here = found[name]
                 here["use"].append(float(correlation(score.abs(), removals.abs()).mean()))
                 if lag is None:
@@ -194,9 +199,11 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
         reach |= (reach.float() @ direct.float()) > 0
     return {
         name: {
-            "series AUROC": auroc(shares[name][pairs], direct[pairs]),
-            "series precision@k": precision(shares[name][pairs], direct[pairs]),
-            "series AUROC, indirect too": auroc(shares[name][pairs], reach[pairs]),
+            "series AUROC": auroc(net[name][pairs], direct[pairs]),
+            "series precision@k": precision(net[name][pairs], direct[pairs]),
+            "series AUROC, indirect too": auroc(net[name][pairs], reach[pairs]),
+            "series AUROC, gross": auroc(gross[name][pairs], direct[pairs]),
+            "series precision@k, gross": precision(gross[name][pairs], direct[pairs]),
             **{key: sum(values) / len(values) for key, values in here.items()},
         }
         for name, here in found.items()

@@ -46,7 +46,7 @@ def gradient_input(function: Function, x: Tensor) -> Tensor:
 
 
 def integrated_gradients(function: Function, x: Tensor, steps: int = 32) -> Tensor:
-    """x · ∫₀¹ ∂F/∂x(αx) dα by the midpoint rule (Sundararajan et al., 2017)."""
+    """Of ``function``, x · ∫₀¹ ∂F/∂x(αx) dα by the midpoint rule (Sundararajan et al., 2017)."""
     slopes = torch.zeros_like(x)
     for place in range(steps):
         alpha = (place + 0.5) / steps
@@ -61,10 +61,11 @@ def layer_graphs(network: torch.nn.Module, call: Callable[[], object]) -> list[T
         m for m in network.modules() if isinstance(m, FighterLayer | TransformerBlock)
     ]
     graphs: list[Tensor] = []
-    hooks = [
-        layer.register_forward_pre_hook(lambda m, args: graphs.append(m.graph(args[0]).mean(1)))
-        for layer in layers
-    ]
+
+    def note(layer: Layer, args: tuple[Tensor, ...]) -> None:
+        graphs.append(layer.graph(args[0]).mean(1))
+
+    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
     try:
         call()
     finally:
