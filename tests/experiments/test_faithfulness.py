@@ -48,6 +48,8 @@ def test_scores_of_rankings():
     assert auroc(torch.tensor([5.0, 4, 3, 2, 1]), truth) == pytest.approx(5 / 6)
     assert auroc(torch.ones(5), truth) == 0.5
     assert precision(torch.tensor([5.0, 4, 3, 2, 1]), truth) == 0.5
+    assert precision(torch.ones(5), truth) == pytest.approx(0.4)
+    assert precision(torch.tensor([2.0, 1, 1, 0, 0]), truth) == pytest.approx(0.75)
 
 
 def test_correlation_is_over_the_values_of_a_window():

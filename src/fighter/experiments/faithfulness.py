@@ -180,8 +180,8 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
             for name, score in {**sample.scores(target, step), "removals": removals}.items():
                 cells = score.abs().mean(0).cpu()  # [L, N]
                 whole = score.sum(1).abs().mean(0).cpu()  # [N]
-                net[name][target] += whole / whole.sum() / (lag or LONGEST_LAG)
-                gross[name][target] += cells.sum(0) / cells.sum() / (lag or LONGEST_LAG)
+                net[name][target] += whole / whole.sum()
+                gross[name][target] += cells.sum(0) / cells.sum()
                 here = found[name]
                 here["use"].append(float(correlation(score.abs(), removals.abs()).mean()))
                 if lag is None:
@@ -193,6 +193,8 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
                 here["lag AUROC"].append(auroc(profile, at))
                 here["lag within 1 h"].append(float(near[profile == profile.max()].float().mean()))
                 here["cell AUROC"].append(auroc(cells[:, elsewhere], truth[:, elsewhere]))
+        for shares in (*net.values(), *gross.values()):
+            shares[target] = (shares[target] / (lag or LONGEST_LAG)).round(decimals=5)  # ties stay
     pairs = ~torch.eye(count, dtype=torch.bool)
     reach = direct.clone()
     for _ in range(count):
@@ -217,8 +219,12 @@ def auroc(score: Tensor, truth: Tensor) -> float:
 
 
 def precision(score: Tensor, truth: Tensor) -> float:
-    """How much of the highest k is true, k the number of true ones."""
-    return float(truth[score.topk(int(truth.sum())).indices].double().mean())
+    """How much of the highest k is true, k the number of true ones; of ties, their share."""
+    k = int(truth.sum())
+    last = score.topk(k).values[-1]
+    sure, tied = score > last, score == last
+    hits = truth[sure].sum() + (k - sure.sum()) * truth[tied].double().mean()
+    return float(hits / k)
 
 
 def correlation(a: Tensor, b: Tensor) -> Tensor:
