@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fighter.data.catalogue import find
 from fighter.data.windows import Batch
 from fighter.experiments.faithfulness import FRACTIONS, settings
 from fighter.experiments.provenance import provenance
@@ -162,6 +164,7 @@ def main() -> None:
     if args.out:
         head = {
             "provenance": provenance("python -m benchmarks.explanations", "cpu"),
+            "data": {"weather": sha256(find("weather", args.data_dir).read_bytes()).hexdigest()},
             "fractions": FRACTIONS,
             "cost": costs,
         }

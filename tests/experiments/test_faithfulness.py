@@ -1,15 +1,25 @@
+from functools import partial
+
 import pytest
 import torch
 
 from fighter.experiments import faithfulness
 from fighter.experiments.faithfulness import auroc, correlation, perform, precision
 from fighter.experiments.runs import Place
+from fighter.explain.others import integrated_gradients
 
 OPTIONS = {
     "horizon": 12, "lookback": 24, "width": 16, "heads": 2, "layers": 1, "max_epochs": 2,
     "lr": 1e-2, "validation": 48, "cycle": None,
 }  # fmt: skip
 METHODS = {"ours", "integrated gradients", "gradient × input", "rollout", "attention", "random"}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr(
+        faithfulness, "integrated_gradients", partial(integrated_gradients, steps=2)
+    )
 
 
 def run(**options):
