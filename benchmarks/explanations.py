@@ -1,0 +1,177 @@
+"""How faithful explanations are beside other people's, and what they cost.
+
+    python -m benchmarks.explanations --data-dir DIR [--out results/faithfulness.json]
+
+Trains small models on the generated grid and on Weather (minutes on a CPU), explains forecasts of
+held-out rows by every method and scores them, see fighter.experiments.faithfulness. Cost: one
+explained forecast as a multiple of one forward and backward pass of the same network and window.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fighter.data.catalogue import find
+from fighter.data.windows import Batch
+from fighter.experiments.faithfulness import FRACTIONS, settings
+from fighter.experiments.provenance import provenance
+from fighter.experiments.runs import Place, Record, Run, perform
+from fighter.explain import trace_window
+from fighter.forecaster import DataWarning
+from fighter.models import ForecastNet, Task, build_core
+
+WEEK = 24 * 7
+COMMON = {"lookback": 96, "batch_size": 64, "ema": 0.99}
+GRID = {**COMMON, "horizon": 24, "validation": 3 * WEEK, "width": 64, "layers": 1, "dropout": 0.2}
+# Chosen by the validation error on the first grid, see docs/explanations.md.
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "grid, nodes: series": ("grid", {**GRID, "max_epochs": 30, "lr": 3e-2, "weight_decay": 0.5}),
+    "grid, nodes: time steps": (
+        "grid",
+        {**GRID, "max_epochs": 4, "lr": 3e-3, "weight_decay": 0.1, "nodes": "time", "lookback": 48},
+    ),
+    "weather, nodes: series": (
+        "weather", {**COMMON, "horizon": 96, "width": 64, "layers": 2, "max_epochs": 2, "lr": 3e-3},
+    ),
+    "weather, nodes: series, graph from the input": (
+        "weather",
+        {
+            **COMMON, "horizon": 96, "width": 64, "layers": 2, "max_epochs": 2, "lr": 3e-3,
+            "adjacency": "cosine",
+        },
+    ),
+}  # fmt: skip
+FEWER_SEEDS = {"weather, nodes: series, graph from the input": 1}  # to keep it short
+SIZES = {"grid": {"windows": 40, "test": 3 * WEEK}, "weather": {"windows": 16, "test": 10_540}}
+CASES: dict[str, dict[str, Any]] = {
+    "series: 21, look-back 96, width 512, 2 layers": {"series": 21, "lookback": 96},
+    "time steps: 96, width 512, 2 layers": {"series": 21, "lookback": 96, "nodes": "time"},
+    "time steps: 256, width 512, 2 layers": {"series": 7, "lookback": 256, "nodes": "time"},
+}
+
+
+class Largest(TorchDispatchMode):
+    """The largest array that is made, in numbers."""
+
+    def __init__(self, least: int = 0):
+        super().__init__()
+        self.numel = least
+
+    def __torch_dispatch__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        for one in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(one, Tensor):
+                self.numel = max(self.numel, one.untyped_storage().nbytes() // one.element_size())
+        return made
+
+
+def cost(
+    series: int, lookback: int, nodes: str = "series", turns: int = 9
+) -> dict[str, float | int]:
+    torch.manual_seed(0)
+    adjacency = "static" if nodes == "series" else "cosine"
+    core = build_core("fighter", Task(lookback, 96, series), nodes=nodes, adjacency=adjacency)
+    network = ForecastNet(core, period=24).eval()
+    past = torch.randn(1, lookback, series)
+    batch = Batch(past, torch.zeros(1, 96, series), None, None, torch.zeros(1, dtype=torch.long))
+
+    def step() -> None:
+        network.zero_grad()
+        network(batch, batch.start).abs().sum().backward()
+
+    def explain() -> None:
+        trace_window(network, batch, batch.start, 0, 0)
+
+    def seconds(call: Callable[[], None]) -> float:
+        start = time.process_time()  # of one thread: others on the machine do not count
+        call()
+        return time.process_time() - start
+
+    pairs = [(seconds(step), seconds(explain)) for _ in range(turns + 2)][2:]
+    weights = max(parameter.numel() for parameter in network.parameters())
+    largest = Largest()
+    with largest:
+        explain()
+    count = series if nodes == "series" else lookback
+    return {
+        "forward and backward, ms": round(1e3 * median(a for a, _ in pairs), 2),
+        "explain, ms": round(1e3 * median(b for _, b in pairs), 2),
+        "ratio": round(median(b / a for a, b in pairs), 2),
+        "largest array": largest.numel,
+        "largest weight": weights,
+        "nodes² × width": count**2 * 512,
+    }
+
+
+def table(records: list[Record], part: str) -> str:
+    """Means over seeds, a line for each method."""
+    found = [record["result"][part] for record in records]
+    keys = [key for key in found[0]["ours"] if key != "curves"]
+    lines = [f"{'':22}" + "".join(f"{key:>28}" for key in keys)]
+    for name in found[0]:
+        values = (mean(one[name][key] for one in found) for key in keys)
+        lines.append(f"{name:22}" + "".join(f"{value:28.3f}" for value in values))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Faithfulness and cost of explanations.")
+    parser.add_argument("--data-dir", type=Path, help="where the data sets are")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--runs", type=Path, help="keep each run here, and go on from there")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="also write the numbers as JSON")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", DataWarning)
+    torch.set_num_threads(1)
+    costs = {name: cost(**case) for name, case in CASES.items()}
+    for name, row in costs.items():
+        print(name, row, flush=True)
+    runs = [
+        Run(
+            "faithfulness",
+            settings(data, options, seed=seed, **SIZES[data]),
+            {"model": name, "seed": seed},
+        )
+        for name in args.models
+        for data, options in [MODELS[name]]
+        for seed in args.seeds[: FEWER_SEEDS.get(name)]
+    ]
+    with tempfile.TemporaryDirectory() as beside:
+        place, folder = Place(args.data_dir), args.runs or Path(beside)
+        records = perform(
+            runs, folder, place, jobs=args.jobs, say=lambda line: print(line, flush=True)
+        )
+    for name in args.models:
+        for part in ("planted", "removal"):
+            chosen = [r for r in records if r["model"] == name]
+            if part in chosen[0]["result"]:
+                print(f"\n{name}: {part}\n{table(chosen, part)}")
+    if args.out:
+        head = {
+            "provenance": provenance("python -m benchmarks.explanations", "cpu"),
+            "data": {"weather": sha256(find("weather", args.data_dir).read_bytes()).hexdigest()},
+            "fractions": FRACTIONS,
+            "cost": costs,
+        }
+        lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+        text = json.dumps(head, indent=1, ensure_ascii=False)
+        args.out.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n')
+
+
+if __name__ == "__main__":
+    main()
