@@ -106,7 +106,7 @@ def _layers(
                 nodes=names(weights.shape[-1]),
                 powers=layer.parts.powers,
                 weights=weights[own],
-                parts=layer.edges[own].cpu().numpy() * found.unit * scale,
+                parts=layer.edges[own].double().cpu().numpy() * found.unit * scale,
                 rest=float(layer.rest) * found.unit * scale,
                 diagnostics=diagnostics,
             )

@@ -96,12 +96,14 @@ def test_patches_of_other_series_have_no_part():
     assert not found.layers[0].edges[[0, 2]].any()
 
 
-def test_what_cannot_be_frozen_is_refused():
+def test_dropout_does_not_act_and_the_mode_is_left_as_it_was():
     core, function, x = setting("fighter-time")
+    expected = trace(core, function, x, one).inputs
     core.train()
     core.encoder.layers[0].dropout.p = 0.5
-    with pytest.raises(FighterError, match="evaluation mode"):
-        trace(core, function, x, one)
+    assert torch.equal(trace(core, function, x, one).inputs, expected)
+    assert core.training
+    assert core.encoder.layers[0].training
 
 
 def test_what_is_not_affine_is_refused():

@@ -50,7 +50,7 @@ def trace(
     """Split one number of a network's output.
 
     Args:
-        network: holds the layers, in evaluation mode.
+        network: holds the layers; it is taken as in evaluation.
         function: calls it: inputs ``[batch, …]`` to outputs ``[batch, …]``, examples apart.
         x: one input, without the batch.
         select: an output, without the batch, to the number F.
@@ -77,14 +77,17 @@ def traces(
     degree = sum(max(_powers(layer)) for layer in layers)
     theta = _points(degree).to(x)  # the first is 1
     table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
-    batch = x.expand(len(theta), *x.shape)
-    frozen = Frozen(function, batch)
-    with torch.no_grad():
-        nothing = frozen(torch.zeros_like(batch))[0]
-    with _watch(layers, theta) as seen, torch.enable_grad():
-        start = batch.clone().requires_grad_()
-        outputs = frozen(start)
-    own = {layer: slice(0, len(seen[layer][0]) // len(theta)) for layer in layers}  # θ = 1
+    batch = torch.stack([x] * len(theta) + [torch.zeros_like(x)])  # at 0: what is constant
+    training = network.training
+    network.eval()
+    try:
+        frozen = Frozen(function, x[None])
+        with _watch(layers, torch.cat([theta, theta[:1]])) as seen, torch.enable_grad():
+            start = batch.clone().requires_grad_()
+            *outputs, nothing = frozen(start)
+    finally:
+        network.train(training)
+    own = {layer: slice(0, len(seen[layer][0]) // len(batch)) for layer in layers}  # θ = 1
     held = [hop_parts(layer, seen[layer][0][own[layer]].detach()) for layer in layers]
     for select in selects:
         with torch.enable_grad():
@@ -96,10 +99,10 @@ def traces(
                 allow_unused=True,
                 materialize_grads=True,
             )
-        total, parts = values[0].detach(), slope * batch  # parts of F(θ), by input
+        total, parts = values[0].detach(), (slope * batch)[:-1]  # parts of F(θ), by input
         inputs = torch.linalg.solve(table, parts.flatten(1).double()).unflatten(1, x.shape).to(x)
         inputs[inputs.abs() < 1e-14 * inputs.abs().amax()] = 0  # rounding, where no walk leads
-        constant = select(nothing)
+        constant = select(nothing).detach()
         _check(select(frozen.output[0]), parts[0], constant)
         edges = [
             _edges(layer, hops, gain[own[layer]], total)
@@ -179,5 +182,5 @@ def _check(total: Tensor, parts: Tensor, constant: Tensor) -> None:
     if not (found - total).abs() <= torch.finfo(total.dtype).eps ** 0.5 * size:
         raise FighterError(
             f"the parts add up to {float(found):.6g} instead of {float(total):.6g}: the network "
-            "holds an operation that cannot be frozen, or is not in evaluation mode"
+            "holds an operation that cannot be frozen"
         )

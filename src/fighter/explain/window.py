@@ -1,7 +1,6 @@
 """A forecasting network's forecast of one window, split."""
 
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,16 +35,15 @@ def trace_windows(
 ) -> Iterator[WindowTrace]:
     """The same for several series and steps of one window, one after the other.
 
-    In float64, whatever the network is in. The look-back's mean and deviation are taken as they
-    are; the cycle is one more input, whose parts are summed.
+    The look-back's mean and deviation are taken as they are; the cycle is one more input, whose
+    parts are summed.
     """
-    network = deepcopy(network).double().eval().requires_grad_(False)
-    batch = _map(batch, lambda x: x.double() if x.is_floating_point() else x)
-    z, mean, std = network.normalised(batch)
-    lookback, horizon, count = z.shape[1], network.core.task.horizon, z.shape[2]
-    before, after = network.cycles(batch, position)
-    rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
-    told = None if network.covariates is None else network.covariates(batch, horizon)[0]
+    lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
+    with torch.no_grad():
+        z, mean, std = network.normalised(batch)
+        before, after = network.cycles(batch, position)
+        rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
+        told = None if network.covariates is None else network.covariates(batch, horizon)[0]
 
     def inside(rows: Tensor) -> Tensor:
         z, before, after = rows.split([lookback, lookback, horizon], 1)
@@ -56,7 +54,7 @@ def trace_windows(
     found = traces(network, inside, rows, selects)
     for (series, step), one in zip(targets, found, strict=True):
         unit = float(std.expand(1, 1, count)[0, 0, series])
-        sources, cycle = one.inputs.split([lookback, lookback + horizon], 1)
+        sources, cycle = one.inputs.double().split([lookback, lookback + horizon], 1)
         terms = {"level": float(mean.expand(1, 1, count)[0, 0, series])}
         if network.cycle is not None:
             terms["cycle"] = float(cycle.sum()) * unit
