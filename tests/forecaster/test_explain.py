@@ -158,7 +158,8 @@ def test_all_forecasts_one_after_the_other():
         check(graph, own)
         alone = model.explain(unique_id=graph.target, step=graph.step)
         np.testing.assert_allclose(graph.sources, alone.sources, rtol=1e-3, atol=1e-6)
-        np.testing.assert_allclose(graph.layers[0].parts, alone.layers[0].parts, rtol=1e-3, atol=1e-6)
+        own, other = graph.layers[0].parts, alone.layers[0].parts
+        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
         seen.append((graph.target, graph.step))
     assert seen == [(name, step) for name in "abc" for step in (1, 6)]
     assert len(list(model.explain_all())) == 3 * 6
