@@ -131,3 +131,10 @@ def test_one_hop_of_a_transformer_is_its_attention():
     inputs = trace(core, function, x, one).inputs
     assert inputs[0].all()
     assert not inputs[1].any()
+
+
+def test_a_block_with_another_filter_is_not_taken_for_attention():
+    core, function, x = setting("gfsa")
+    found = trace(core, function, x, one)
+    assert found.layers == []
+    assert len(found.inputs) == 1

@@ -19,6 +19,7 @@ from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
 
 Layer = FighterLayer | TransformerBlock
+KNOWN = (FighterLayer, TransformerBlock)  # and no others made of them, which filter A otherwise
 Readout = Callable[[Tensor], Tensor]
 
 
@@ -42,19 +43,18 @@ def hop_parts(
     layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> HopParts:
     """The parts of a Fighter layer, or of the attention in a Transformer block, for one input."""
+    if type(layer) not in KNOWN:
+        raise FighterError(
+            f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
+        )
     if isinstance(layer, FighterLayer):
         graph = layer.graph(x, mask=mask, causal=causal)
         t = layer.norm(check_nodes(x, layer.width, layer.heads, mask, causal))
         return HopParts(t, graph, layer.powers, tuple(layer.blocks(t)))
-    if isinstance(layer, TransformerBlock):
-        graph = layer.graph(x, mask=mask, causal=causal)
-        t = layer.norm1(check_nodes(x, layer.width, layer.heads, mask, causal))
-        return HopParts(
-            t, graph, (1,), (split_heads(F.linear(t, layer.value.weight), layer.heads),)
-        )
-    raise FighterError(
-        f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
-    )
+    graph = layer.graph(x, mask=mask, causal=causal)
+    t = layer.norm1(check_nodes(x, layer.width, layer.heads, mask, causal))
+    values = split_heads(F.linear(t, layer.value.weight), layer.heads)
+    return HopParts(t, graph, (1,), (values,))
 
 
 @dataclass(frozen=True, eq=False)

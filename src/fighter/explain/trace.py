@@ -14,7 +14,7 @@ from ..nn import FighterLayer
 from ..nn.common import split_heads
 from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
-from .layer import HopParts, Layer, hop_parts
+from .layer import KNOWN, HopParts, Layer, hop_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,7 @@ def traces(
     whose coefficient k is what came over k edges. It is evaluated at as many θ as it has
     coefficients, all in one batch.
     """
-    layers: list[Layer] = [
-        m for m in network.modules() if isinstance(m, FighterLayer | TransformerBlock)
-    ]
+    layers: list[Any] = [m for m in network.modules() if type(m) in KNOWN]
     degree = sum(max(_powers(layer)) for layer in layers)
     theta = _points(degree).to(x)  # the first is 1
     table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)

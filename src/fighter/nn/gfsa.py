@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..hops import attention_hop, horner
-from .common import check_nodes, join_heads, project, split_heads
+from ..hops import Hop, horner
 from .transformer import TransformerBlock
 
 
@@ -61,16 +60,8 @@ class GFSABlock(TransformerBlock):
         start = torch.tensor([0.0, 1.0, 0.0])
         self.weights = nn.Parameter(start[:, None, None, None].repeat(1, heads, 1, 1))  # w₀ w₁ w_K
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """``[batch, nodes, width]`` to the same."""
-        x = check_nodes(x, self.width, self.heads, mask, causal)
-        t = self.norm1(x)
-        parts = project(t, self.query, self.key, self.value)
-        q, k, v = (split_heads(part, self.heads) for part in parts)
-        hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
+    def attend(self, hop: Hop, v: Tensor) -> Tensor:
+        """(w₀I + w₁A + w_K A^K) V, by two hops."""
         w0, w1, w = self.weights.to(v.dtype)
         blocks = [w0 * v, (w1 - (self.power - 2) * w) * v, (self.power - 1) * w * v]
-        attended = self.dropout(join_heads(horner(hop, blocks, (0, 1, 2))))
-        x = x + attended if self.residual else attended
-        y = self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
-        return x + y if self.residual else y
+        return horner(hop, blocks, (0, 1, 2))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..hops import adjacency, attention_hop, check_scale
+from ..hops import Hop, adjacency, attention_hop, check_scale
 from .common import (
     check_heads,
     check_nodes,
@@ -70,10 +70,14 @@ class TransformerBlock(nn.Module):
         parts = project(t, self.query, self.key, self.value)
         q, k, v = (split_heads(part, self.heads) for part in parts)
         hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
-        attended = self.dropout(join_heads(hop(v)))
+        attended = self.dropout(join_heads(self.attend(hop, v)))
         x = x + attended if self.residual else attended
         y = self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
         return x + y if self.residual else y
+
+    def attend(self, hop: Hop, v: Tensor) -> Tensor:
+        """A V; a block with another filter of A has another one here."""
+        return hop(v)
 
     @torch.no_grad()
     def graph(self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
