@@ -17,7 +17,6 @@ from .explain import (
     measure,
     trace_windows,
 )
-from .preparation import extend
 
 if TYPE_CHECKING:
     from .forecaster import Forecaster
@@ -41,11 +40,8 @@ def explain(
             raise FighterError(
                 f"step={step!r}: needs a whole number from 1 to horizon={plan.horizon}"
             )
-    recent = panel.slice(max(panel.length - plan.lookback, 0), None)
-    whole = extend(recent, plan.lookback, plan.horizon, known)
-    first = len(whole.times) - plan.horizon
-    scaler, offset = preparation.scaler_of(panel), preparation.offset(whole)
-    windows = preparation.windows(whole, plan, model._device(), scaler, slice(first, None))
+    whole, scaler, windows = preparation.window_after(panel, plan, known, model._device())
+    first, offset = len(whole.times) - plan.horizon, preparation.offset(whole)
     batch = windows.gather(windows.starts.new_zeros(1))
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
@@ -116,7 +112,7 @@ def _layers(
 
 def _names(model: "Forecaster", times: np.ndarray, panel: Panel, count: int) -> tuple[str, ...]:
     """What the nodes of the model's graph are called."""
-    kind = getattr(model.network.core, "nodes", "")
+    kind = model.network.core.nodes
     if kind == "series":
         return tuple(map(str, panel.ids))
     if kind == "time":

@@ -6,10 +6,11 @@ taken as the numbers they are. What is left is affine, gives the same output, an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..hops import describe, recursion
@@ -37,6 +38,16 @@ class HopParts:
         eye = torch.eye(self.graph.shape[-1], dtype=self.graph.dtype, device=self.graph.device)
         return recursion(lambda b: self.graph @ b, eye.expand_as(self.graph), self.powers)
 
+    def edges(self, gain: Tensor) -> Tensor:
+        """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]`` for G ``[B, heads, S, width]``."""
+        pairs = zip(self.graphs(), self.values, strict=True)
+        return torch.stack([a * (gain @ v.transpose(-1, -2)) for a, v in pairs], 2)
+
+
+def known_layers(network: nn.Module) -> list[Any]:
+    """The layers of a network that have edges to tell of, in order."""
+    return [module for module in network.modules() if type(module) in KNOWN]
+
 
 @torch.no_grad()
 def hop_parts(
@@ -47,11 +58,10 @@ def hop_parts(
         raise FighterError(
             f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
         )
+    graph = layer.graph(x, mask=mask, causal=causal)
     if isinstance(layer, FighterLayer):
-        graph = layer.graph(x, mask=mask, causal=causal)
         t = layer.norm(check_nodes(x, layer.width, layer.heads, mask, causal))
         return HopParts(t, graph, layer.powers, tuple(layer.blocks(t)))
-    graph = layer.graph(x, mask=mask, causal=causal)
     t = layer.norm1(check_nodes(x, layer.width, layer.heads, mask, causal))
     values = split_heads(F.linear(t, layer.value.weight), layer.heads)
     return HopParts(t, graph, (1,), (values,))
@@ -111,10 +121,10 @@ def layer_edges(
 
     """
     parts = hop_parts(layer, x, mask, causal)
-    graphs = parts.graphs()
     x = check_nodes(x, layer.width, layer.heads, mask, causal).detach()
     with torch.no_grad():
-        z = torch.stack([a @ v for a, v in zip(graphs, parts.values, strict=True)]).sum(0)
+        pairs = zip(parts.graphs(), parts.values, strict=True)
+        z = torch.stack([a @ v for a, v in pairs]).sum(0)
         after = Frozen(_rest(layer), z, x)
         constant = _read(readout, after(torch.zeros_like(z), torch.zeros_like(x)))
     with torch.enable_grad():
@@ -126,8 +136,7 @@ def layer_edges(
     z, x, total = z.detach(), x.detach(), total.detach()
     skip_terms, hop_terms = (to_skip * x).flatten(1), (to_hops * z).flatten(1)
     _check_affine(total, torch.cat([skip_terms, hop_terms, constant[:, None]], 1))
-    edges = [a * (to_hops @ v.transpose(-1, -2)) for a, v in zip(graphs, parts.values, strict=True)]
-    return Edges(torch.stack(edges, 2), skip_terms.sum(1), constant, total, parts.powers)
+    return Edges(parts.edges(to_hops), skip_terms.sum(1), constant, total, parts.powers)
 
 
 def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:

@@ -13,10 +13,8 @@ from torch import Tensor
 from ..data.windows import Batch
 from ..errors import FighterError
 from ..models import ForecastNet
-from ..nn import FighterLayer
-from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
-from .layer import Layer
+from .layer import Layer, known_layers
 
 Function = Callable[[Tensor], Tensor]
 
@@ -57,15 +55,12 @@ def integrated_gradients(function: Function, x: Tensor, steps: int = 32) -> Tens
 @torch.no_grad()
 def layer_graphs(network: torch.nn.Module, call: Callable[[], object]) -> list[Tensor]:
     """A of every layer while ``call()`` runs the network, heads averaged: ``[B, S, S]`` each."""
-    layers: list[Layer] = [
-        m for m in network.modules() if isinstance(m, FighterLayer | TransformerBlock)
-    ]
     graphs: list[Tensor] = []
 
     def note(layer: Layer, args: tuple[Tensor, ...]) -> None:
         graphs.append(layer.graph(args[0]).mean(1))
 
-    hooks = [layer.register_forward_pre_hook(note) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(note) for layer in known_layers(network)]
     try:
         call()
     finally:
@@ -90,7 +85,7 @@ def over_inputs(weights: Tensor, network: ForecastNet, series: int) -> Tensor:
     series: the row of the target. Nodes are time steps: the mean of all rows, for the head reads
     them all.
     """
-    task, kind = network.core.task, getattr(network.core, "nodes", "")
+    task, kind = network.core.task, network.core.nodes
     if kind == "series":
         return (weights[:, series] / task.lookback)[:, None].expand(-1, task.lookback, -1)
     if kind == "time":

@@ -14,7 +14,7 @@ from ..nn import FighterLayer
 from ..nn.common import split_heads
 from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
-from .layer import KNOWN, HopParts, Layer, hop_parts
+from .layer import HopParts, Layer, hop_parts, known_layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def traces(
     whose coefficient k is what came over k edges. It is evaluated at as many θ as it has
     coefficients, all in one batch.
     """
-    layers: list[Any] = [m for m in network.modules() if type(m) in KNOWN]
+    layers = known_layers(network)
     degree = sum(max(_powers(layer)) for layer in layers)
     theta = _points(degree).to(x)  # the first is 1
     table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
@@ -165,13 +165,9 @@ def _watch(layers: list[Layer], theta: Tensor) -> Iterator[dict[Layer, list[Tens
 
 
 def _edges(layer: Layer, parts: HopParts, gain: Tensor, total: Tensor) -> LayerTrace:
-    """Eᵢ = Aⁱ ∘ (G Vᵢᵀ), G the gradient at the sum of the layer's hops."""
-    gain = split_heads(gain, layer.heads)
-    edges = [
-        a * (gain @ v.transpose(-1, -2)) for a, v in zip(parts.graphs(), parts.values, strict=True)
-    ]
-    stacked = torch.stack(edges, 2)
-    return LayerTrace(parts, stacked, total - stacked.sum())
+    """From the gradient at the sum of the layer's hops."""
+    edges = parts.edges(split_heads(gain, layer.heads))
+    return LayerTrace(parts, edges, total - edges.sum())
 
 
 def _check(total: Tensor, parts: Tensor, constant: Tensor) -> None:

@@ -30,6 +30,9 @@ class Core(nn.Module, ABC):
     remedy: str = ""
     """Which setting would serve other series, for the error message."""
 
+    nodes: str = ""
+    """What the nodes of its graph are: series, time or patch; empty where there is none."""
+
     learned: bool = True
     """Whether there is anything to learn; if not, nothing around the core learns either."""
 
