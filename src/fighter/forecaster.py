@@ -22,7 +22,7 @@ from .explain import TemporalGraph
 from .models import CORES, ForecastNet, Task, build_core, core_options
 from .nn.series import lag_correlation
 from .plan import Plan
-from .preparation import Preparation, borrow_static, extend, with_targets
+from .preparation import Preparation, borrow_static, with_targets
 from .training import Recipe, World, forecast, forget, train
 from .training.calibration import adjust, calibrate
 
@@ -400,11 +400,9 @@ class Forecaster(Estimator):
 
     def _forecast_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
         """Forecast after the end of a panel, in the table's units: ``[H, N, 1 + quantiles]``."""
-        recent = panel.slice(max(panel.length - self.plan.lookback, 0), None)
-        whole = extend(recent, self.plan.lookback, self.plan.horizon, known)
-        last = slice(len(whole.times) - self.plan.horizon, None)
-        scaler = self.preparation.scaler_of(panel)
-        windows = self.preparation.windows(whole, self.plan, self._device(), scaler, last)
+        whole, scaler, windows = self.preparation.window_after(
+            panel, self.plan, known, self._device()
+        )
         ((_, y),) = forecast(self.network, windows, self.preparation.offset(whole))
         return self._finish(y[0], panel.ids, scaler)
 

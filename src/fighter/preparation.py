@@ -107,6 +107,18 @@ class Preparation:
             observed, plan.lookback, plan.horizon, rows, 1, **covariates,
         )  # fmt: skip
 
+    def window_after(
+        self, panel: Panel, plan: Plan, known: np.ndarray, device: torch.device
+    ) -> tuple[Panel, Scaler, Windows]:
+        """The one window whose horizon follows the panel, its rows as a panel, and its units.
+
+        ``known`` are the future covariates of the horizon.
+        """
+        recent = panel.slice(max(panel.length - plan.lookback, 0), None)
+        whole = extend(recent, plan.lookback, plan.horizon, known)
+        scaler, last = self.scaler_of(panel), slice(len(whole.times) - plan.horizon, None)
+        return whole, scaler, self.windows(whole, plan, device, scaler, last)
+
 
 def with_targets(windows: Windows) -> Windows:
     """Those windows that have something to learn from: an observed past and an observed target."""
