@@ -8,7 +8,6 @@ explained forecast as a multiple of one forward and backward pass of the same ne
 """
 
 import argparse
-import json
 import tempfile
 import time
 import warnings
@@ -26,7 +25,7 @@ from fighter.data.catalogue import find
 from fighter.data.windows import Batch
 from fighter.experiments.faithfulness import FRACTIONS, settings
 from fighter.experiments.provenance import provenance
-from fighter.experiments.runs import Place, Record, Run, perform
+from fighter.experiments.runs import Place, Record, Run, perform, write_rows
 from fighter.explain import trace_window
 from fighter.forecaster import DataWarning
 from fighter.models import ForecastNet, Task, build_core
@@ -168,9 +167,7 @@ def main() -> None:
             "fractions": FRACTIONS,
             "cost": costs,
         }
-        lines = ",\n".join(json.dumps(record, ensure_ascii=False) for record in records)
-        text = json.dumps(head, indent=1, ensure_ascii=False)
-        args.out.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n')
+        write_rows(args.out, head, records)
 
 
 if __name__ == "__main__":

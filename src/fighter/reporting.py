@@ -10,7 +10,7 @@ from .explain.report import Outlook, write
 from .forecaster import Forecaster
 from .plots import tracks
 
-MOST = 240  # forecasts explained; each takes some 10 to 40 ms
+MOST = 240  # forecasts explained unless told otherwise: seconds, and a page that opens at once
 
 
 def save_report(

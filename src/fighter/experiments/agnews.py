@@ -20,7 +20,6 @@ them held out to choose the epoch; scored on {scored}. The paper takes a tenth o
 training file as its test set, and does not say which.
 """
 ELSEWHERE = ("device", "verbose")  # nothing depends on them
-BASELINES = ("Autoformer", "Informer", "Reformer", "Transformer")
 TITLES = {
     "train": "all 120,000 articles of the official training file",
     "train_partial": "43,361 of the 120,000 articles of the official training file",
@@ -33,7 +32,7 @@ def plan(scale: Scale, place: Place, electricity: str | None = None) -> list[Run
     part = next((p for p in TITLES if catalogue.at_hand("agnews", place.data_dir, p)), "train")
     catalogue.find("agnews", place.data_dir, part)  # raises, and tells how to get it
     models: dict[str, dict[str, Any]]
-    models = {label: {"model": label.casefold()} for label in BASELINES}
+    models = {label: {"model": label.casefold()} for label in paper.BASELINES}
     models |= {f"Fighter κ={kappa}": {"kappa": kappa} for kappa in scale.text_kappas}
     common: dict[str, Any] = {"max_epochs": scale.text_epochs, "patience": scale.text_epochs}
     if scale.articles:

@@ -12,8 +12,7 @@ from .tables import by, mean, number, pair, spread
 Results = Mapping[str, Sequence[Record]]  # experiment -> rows
 YES, NO, PARTLY, UNTESTED = "reproduced", "not reproduced", "partly", "cannot be tested"
 FIVE = tuple(paper.ACCURACY)
-FIGHTER, TRANSFORMER = "Fighter κ=3", "Transformer"
-BASELINES = tuple(name for name in FIVE if name != FIGHTER)
+FIGHTER, TRANSFORMER, BASELINES = paper.FIGHTER, "Transformer", paper.BASELINES
 STAND_IN = {"eia_demand_hourly": "stand-in for electricity"}
 
 

@@ -14,7 +14,7 @@ from .tables import markdown
 HEAD = """
 # The paper, reproduced
 
-Every table and figure of *Fighter: Unveiling the Graph Convolutional Nature of Transformers in Time
+The tables and figures of *Fighter: Unveiling the Graph Convolutional Nature of Transformers in Time
 Series Modeling*, made by this code, beside the paper's numbers, which are quoted and never ours.
 This page is written by `fighter reproduce` from the results beside it (in the repository
 `results/reproduction`). The theory has a page of its own, `theory.md`.

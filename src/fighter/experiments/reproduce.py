@@ -1,7 +1,6 @@
 """All experiments of the paper: which runs they need, what is kept, and the page made of it."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
@@ -11,10 +10,9 @@ from typing import Any
 from ..data import catalogue
 from ..data.files import read_table
 from ..errors import FighterError
-from ..output import whole_file
 from .page import write_page
 from .provenance import provenance
-from .runs import Place, Record, perform
+from .runs import Place, Record, perform, write_rows
 from .scale import QUICK, Scale
 
 EXPERIMENTS = ("heatmaps", "backward", "agnews", "table1", "kappa")  # the longest runs first
@@ -41,9 +39,7 @@ def reproduce(
         for name in names
     }
     runs = [run for plan in plans.values() for run in plan]
-    _files(
-        [run.settings for run in runs], place
-    )  # raises now, and tells how to get what is missing
+    _files([run.settings for run in runs], place)  # what is missing is told now, and how to get it
     if electricity:
         check_electricity(Path(electricity))
     records = iter(perform(runs, folder / "runs", place, jobs=jobs, say=say))
@@ -53,7 +49,7 @@ def reproduce(
 
 
 def keep(path: Path, rows: list[Record], scale: Scale, place: Place) -> None:
-    """Write a result: one line per run, so that two results can be compared."""
+    """Write the result of an experiment, with where it comes from."""
     head = {
         "provenance": provenance("fighter", place.device),
         "quick": scale == QUICK,
@@ -63,10 +59,7 @@ def keep(path: Path, rows: list[Record], scale: Scale, place: Place) -> None:
             for name, file in _files([row["settings"] for row in rows], place).items()
         },
     }
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    text = json.dumps(head, indent=1, ensure_ascii=False)
-    with whole_file(path) as beside:
-        beside.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+    write_rows(path, head, rows)
 
 
 def check_electricity(path: Path) -> None:

@@ -181,6 +181,14 @@ def _attempt(run: Run, folder: Path, place: Place) -> str | None:
     return None
 
 
+def write_rows(path: Path, head: Mapping[str, Any], rows: Sequence[Record]) -> None:
+    """Write a result: one line per run, so that two results can be compared."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    text = json.dumps(head, indent=1, ensure_ascii=False)
+    with whole_file(path) as beside:
+        beside.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
 def _read(folder: Path, run: Run) -> Record:
     path = folder / f"{run.key}.json"
     try:
