@@ -77,7 +77,7 @@ class TextClassifier(Estimator):
         tokens: str = "subword",
         max_epochs: int = 8,
         batch_size: int = 32,
-        lr: float = 1e-3,
+        lr: float = 3e-4,
         weight_decay: float = 0.01,
         ema: float = 0.999,
         label_smoothing: float = 0.1,
