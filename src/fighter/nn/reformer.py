@@ -71,7 +71,8 @@ def lsh_attention(
         width = qk.shape[-1]
         k = F.rms_norm(qk, (width,), eps=1e-12).to(qk.dtype)  # q/|q| · √d
         pairs = _pairs(bucket, chunks, qk.dtype)
-        hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width)
+        # Which pairs count is stored as it is, so the graph may be too.
+        hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width, backend="stored")
         return hop(v)[:, :, :nodes]
     order = bucket.argsort(dim=-1, stable=True)
     place = order.argsort(-1)
@@ -115,14 +116,13 @@ def _meet(x: Tensor, other: Tensor) -> Tensor:
 def _pairs(bucket: Tensor, chunks: int, dtype: torch.dtype) -> Tensor:
     """What is added to the logits of all pairs, ``[B, heads, S, S]``: 0 where any round finds one.
 
-    A pair of two buckets is written to the diagonal, which gets its own value in the end. What is
-    hidden is finite: fused kernels go by tiles, and a tile of nothing but -∞ is not a number.
+    A pair of two buckets is written to the diagonal, which gets its own value in the end.
     """
-    nodes, hidden = bucket.shape[-1], torch.finfo(dtype).min / 2
+    nodes = bucket.shape[-1]
     own, order = (x.unflatten(-1, (chunks, -1)) for x in bucket.sort(stable=True))
     i, j = order[..., None], _seen(order)[..., None, :]
     found = i * nodes + torch.where(_meet(own, own), j, i)
-    pairs = torch.full((*bucket.shape[:2], nodes**2), hidden, dtype=dtype, device=bucket.device)
+    pairs = torch.full((*bucket.shape[:2], nodes**2), -torch.inf, dtype=dtype, device=bucket.device)
     pairs = pairs.scatter_(2, found.flatten(2), 0).unflatten(2, (nodes, nodes))
     pairs.diagonal(dim1=2, dim2=3).fill_(ITSELF)
     return pairs
