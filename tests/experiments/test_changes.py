@@ -155,7 +155,7 @@ def test_what_only_series_have(change, nodes):
     [
         *((name, {"kappa": 1}, "needs kappa") for name in CHANGES if "hop" in name),
         *((name, {"model": "linear"}, "needs model") for name in ["no basis", "feed-forward"]),
-        ("no normalisation", {"normalise": False}, "not normalised as it is"),
+        ("no normalisation", {"normalise": False}, "not normalised by their mean"),
         ("last value", {"normalise": False}, "not normalised: build"),
         ("no affine", {"normalise": False}, "no factor and shift"),
         ("cycle outside", {"period": None}, "give it a period"),
@@ -169,6 +169,8 @@ def test_what_would_change_nothing_is_refused(change, options, words):
 def test_no_change_undoes_another():
     with pytest.raises(FighterError, match="LastValue cannot become CycleOutside"):
         CHANGES["cycle outside"](CHANGES["last value"](build()))
+    with pytest.raises(FighterError, match="not normalised by their mean"):
+        CHANGES["no normalisation"](CHANGES["last value"](build()))
     with pytest.raises(FighterError, match="before hop dropout"):
         CHANGES["scalar hops"](CHANGES["hop dropout"](build()))
     with pytest.raises(FighterError, match="has feed-forward"):

@@ -78,7 +78,8 @@ class LastValue(ForecastNet):
 
 def no_normalisation(network: ForecastNet) -> ForecastNet:
     """Windows as they are, and without the factor and shift that belong to the normalisation."""
-    _check(network, network.normalise, "its windows are not normalised as it is")
+    usual = network.normalise and not isinstance(network, LastValue)
+    _check(network, usual, "its windows are not normalised by their mean as it is")
     network.normalise, network.affine = False, None
     return network
 
