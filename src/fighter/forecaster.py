@@ -54,12 +54,13 @@ class Forecaster(Estimator):
             ``"seq2seq"`` (the same with a decoder; both Vaswani et al., 2017), ``"informer"``
             (Zhou et al., 2021), ``"autoformer"`` (Wu et al., 2021), ``"reformer"`` (Kitaev et
             al., 2020), ``"gfsa"`` (Choi et al., 2024), ``"gcn"`` (on a fixed graph of lags).
-            Series as nodes: ``"itransformer"`` (Liu et al., 2024). Each series by itself:
-            ``"patchtst"`` (Nie et al., 2023), ``"linear"`` and ``"dlinear"`` (Zeng et al., 2023).
-            Nothing to learn: ``"naive"`` (the last season again), ``"repeat"`` (the last value),
-            ``"mean"`` (of the look-back). Other series than those trained on are served by the
-            last three, and with ``cycle=None`` by itransformer, patchtst, linear, dlinear, and by
-            fighter with ``adjacency="cosine"`` or ``nodes="patch"``.
+            Series as nodes: ``"itransformer"`` (Liu et al., 2024), ``"normlin"`` (Yue et al.,
+            2025). Each series by itself: ``"patchtst"`` (Nie et al., 2023), ``"cyclenet"`` (Lin et
+            al., 2024), ``"linear"`` and ``"dlinear"`` (Zeng et al., 2023). Nothing to learn:
+            ``"naive"`` (the last season again), ``"repeat"`` (the last value), ``"mean"`` (of the
+            look-back). Other series than those trained on are served by the last three, and with
+            ``cycle=None`` by itransformer, patchtst, cyclenet, linear, dlinear, and by fighter with
+            ``adjacency="cosine"`` or ``nodes="patch"``.
         level: prediction intervals in per cent, such as ``[80, 95]``.
         quantiles: quantiles such as ``[0.1, 0.5, 0.9]``, instead of ``level``.
         nodes: what the graph is over: ``"series"``, ``"patch"`` or ``"time"`` (fighter only);

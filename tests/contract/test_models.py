@@ -10,6 +10,7 @@ from fighter.models import CORES, ForecastNet, Task, build_core
 
 SMALL = {"width": 16, "heads": 2, "layers": 1}
 VARIANTS = {
+    "cyclenet": ("cyclenet", {"width": 16}),
     "dlinear": ("dlinear", {"kernel": 5}),
     "gcn": ("gcn", {"width": 16}),
     "gfsa": ("gfsa", SMALL),
@@ -17,6 +18,7 @@ VARIANTS = {
     "linear": ("linear", {}),
     "mean": ("mean", {}),
     "naive": ("naive", {}),
+    "normlin": ("normlin", {"width": 16, "layers": 2, "channels": 4}),
     "patchtst": ("patchtst", {**SMALL, "patch": 4, "stride": 3}),
     "reformer": ("reformer", {**SMALL, "bucket_size": 2, "rounds": 2}),
     "repeat": ("repeat", {}),

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from fighter.data.windows import Batch
 from fighter.errors import FighterError
-from fighter.models import CORES, Task, build_core
+from fighter.models import CORES, ForecastNet, Task, build_core
 from fighter.models.gcn import lag_graph
-from fighter.nn.series import moving_average
+from fighter.nn.series import moving_average, time_basis
 
 from ..contract.test_models import SMALL, VARIANTS
 
@@ -41,6 +42,51 @@ def test_dlinear_is_two_maps_of_what_the_average_splits():
     parts = [f(x.mT) for f, x in zip(maps, (trend, PAST - trend), strict=True)]
     wanted = sum(parts).unflatten(-1, (4, 2)).transpose(1, 2)
     torch.testing.assert_close(core(PAST), wanted)
+
+
+def test_cyclenet_is_two_maps_of_what_the_cycle_leaves():
+    network = ForecastNet(build_core("cyclenet", TASK, width=8), period=5).eval()
+    network.cycle.profile.data.normal_()
+    network.affine.factor.data.uniform_(0.5, 2)
+    first, _, second = network.core.map
+    start = torch.tensor([3, 11])
+    y = network(Batch(PAST, PAST[:, :4], None, None, start), start)
+    mean, std = PAST.mean(1, keepdim=True), PAST.var(1, correction=0, keepdim=True).add(1e-5).sqrt()
+    steps = torch.stack([torch.arange(24) + place for place in start.tolist()]) % 5
+    cycle = network.cycle.profile[steps]  # [2, 24, 3]
+    x = ((PAST - mean) / std - cycle[:, :20]) * network.affine.factor
+    hidden = (x.mT @ first.weight.T + first.bias).clamp(min=0)
+    ahead = (hidden @ second.weight.T + second.bias).unflatten(-1, (4, 2)).transpose(1, 2)
+    ahead = ahead / network.affine.factor[:, None] + cycle[:, 20:, :, None]
+    torch.testing.assert_close(y, ahead * std[..., None] + mean[..., None])
+
+
+def test_normlin_with_its_matrices_formed():
+    core = build_core("normlin", TASK, width=8, layers=1, channels=3, hidden_width=10).eval()
+    correlation = torch.rand(20)
+    core.prepare(correlation)
+    core.before.data.normal_()
+    core.after.data.normal_()
+    block, norm = core.encoder
+    graph = block.mix.adjacency.logits[0].mul(10).exp().add(1).log()
+    graph = graph / graph.sum(1, keepdim=True)
+    near, far = time_basis(correlation, 20), time_basis(correlation, 4)
+    seen = (PAST.mT + core.before) @ near  # [2, 3, 20]
+    spread = (seen[..., None] * core.embed.vector).flatten(2)
+    x = spread @ core.embed.weight.flatten(0, 1) + core.embed.bias + core.context(CONTEXT)[:, None]
+    sent = graph @ (x @ block.mix.weight(0)) @ block.mix.mix.weight.T + block.mix.bias
+    x = block.norm1(x + sent)
+    x = norm(block.norm2(x + block.feed(x)))
+    ahead = core.steps(x).unflatten(-1, (3, 4)) @ far.T + core.after
+    wanted = core.head(ahead.flatten(2)).unflatten(-1, (4, 2)).transpose(1, 2)
+    torch.testing.assert_close(core(PAST, CONTEXT), wanted)
+
+
+def test_series_of_normlin_start_near_themselves():
+    graph = build_core("normlin", Task(4, 1, 200), width=8, layers=1).encoder[0].mix.adjacency
+    a = graph.graph(torch.zeros(1, 200, 8))[0, 0]
+    others = (a.sum() - a.diagonal().sum()) / (200 * 199)
+    assert 1.3 < a.diagonal().mean() / others < 2.3  # E softplus(1 + n) / E softplus(n) = 1.75
 
 
 def test_patches_overlap_and_the_end_goes_on():

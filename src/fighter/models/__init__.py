@@ -17,8 +17,9 @@ from .gcn import GCN
 from .gfsa import GFSA
 from .informer import Informer
 from .itransformer import ITransformer
-from .linear import DLinear, Linear
+from .linear import CycleNet, DLinear, Linear
 from .naive import RepeatLast, SeasonalNaive, WindowMean
+from .normlin import NormLin
 from .patchtst import PatchTST
 from .reformer import Reformer
 from .seq2seq import Seq2Seq
@@ -27,6 +28,7 @@ from .transformer import Transformer
 CORES: Mapping[str, type[Core]] = {
     "fighter": Fighter,
     "autoformer": Autoformer,
+    "cyclenet": CycleNet,
     "dlinear": DLinear,
     "gcn": GCN,
     "gfsa": GFSA,
@@ -35,6 +37,7 @@ CORES: Mapping[str, type[Core]] = {
     "linear": Linear,
     "mean": WindowMean,
     "naive": SeasonalNaive,
+    "normlin": NormLin,
     "patchtst": PatchTST,
     "reformer": Reformer,
     "repeat": RepeatLast,

@@ -1,4 +1,4 @@
-"""Linear maps from look-back to horizon, shared by all series: the bar to clear."""
+"""Maps from look-back to horizon, shared by all series: the bar to clear."""
 
 from torch import Tensor, nn
 
@@ -46,3 +46,33 @@ class DLinear(Core):
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         trend = moving_average(past, self.kernel)
         return self.trend(trend) + self.remainder(past - trend)
+
+
+class CycleNet(Core):
+    """ŷ = W₂ relu(W₁ x + b₁) + b₂ for each series, after Lin et al. (2024), the form "MLP".
+
+    The cycle that gives it its name is not here: :class:`~fighter.models.ForecastNet` takes the
+    learned cycle out of the normalised window and puts it back, around every network, where it has
+    a ``period``; without one this is a plain perceptron. So does the factor and shift per series,
+    which the authors do not have.
+
+    Args:
+        task: sizes.
+        width: between the two maps.
+    """
+
+    tied = False
+
+    def __init__(self, task: Task, width: int = 512):
+        super().__init__()
+        self.task = task
+        self.map = nn.Sequential(
+            nn.Linear(task.lookback, width),
+            nn.ReLU(),
+            nn.Linear(width, task.horizon * task.outputs),
+        )
+
+    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        y = self.map(past.transpose(1, 2))
+        return y.unflatten(-1, (self.task.horizon, self.task.outputs)).transpose(1, 2)
