@@ -31,7 +31,7 @@ from fighter.data.windows import Batch
 from fighter.experiments.faithfulness import FRACTIONS, settings
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, Record, Run, perform, write_rows
-from fighter.explain import WindowTrace, trace_windows
+from fighter.explain import WindowTrace, measure, trace_windows
 from fighter.forecaster import DataWarning
 from fighter.models import ForecastNet, Task, build_core
 
@@ -108,19 +108,26 @@ def cost(
         call()
         return time.process_time() - start
 
-    times = []
-    for _ in range(turns + 2):
-        both = explain()
-        times.append([seconds(call) for call in (step, partial(next, both), partial(next, both))])
-    base, first, further = zip(*times[2:], strict=True)
     largest = Largest()
     with largest:
         found = next(explain())
+
+    def diagnose() -> None:
+        for layer in found.layers:
+            measure(layer.parts)
+
+    times = []
+    for _ in range(turns + 2):
+        both = explain()
+        calls = (step, partial(next, both), partial(next, both), diagnose)
+        times.append([seconds(call) for call in calls])
+    base, first, further, diagnostics = zip(*times[2:], strict=True)
     return {
         "forward and backward, ms": round(1e3 * median(base), 2),
         "explain, ms": round(1e3 * median(first), 2),
         "ratio": round(median(map(truediv, first, base)), 2),
         "ratio of each further forecast": round(median(map(truediv, further, base)), 2),
+        "ratio of the diagnostics": round(median(map(truediv, diagnostics, base)), 2),
         "largest array": largest.numel,
         "largest weight": max(parameter.numel() for parameter in network.parameters()),
         "nodes² × width": found.layers[0].parts.graph.shape[-1] ** 2 * WIDTH,
