@@ -9,10 +9,11 @@ import weakref
 from dataclasses import replace
 
 import numpy as np
+import plotly.offline
 import pytest
 
 from fighter import FighterError
-from fighter.explain.report import BUDGET, Outlook, Sizes, write
+from fighter.explain.report import BUDGET, Outlook, Sizes, lighter, plotly_script, write
 from fighter.reporting import save_report
 
 from ..tables import tiny, waves
@@ -173,6 +174,22 @@ def test_many_forecasts_stay_small_and_are_not_kept(model, tmp_path):
     assert BUDGET / 2 < numbers.nbytes <= BUDGET
     assert len(text["targets"]) == 20 * 96
     assert all(6 <= size < most for size, most in zip(text["sizes"].values(), Sizes(), strict=True))
+
+
+def test_plotly_is_light_and_whole_where_it_is_built_otherwise():
+    script = plotly_script()
+    assert re.search(r"\.register\(\[[\w$]+\(\)\]\)", script)  # bars alone
+    assert script.startswith("/**\n* plotly.js v")  # its licence
+    assert "function(root, factory)" not in script
+    whole = plotly.offline.get_plotlyjs()
+    for change in (
+        ('name:"bar"', 'name:"box"'),  # another kind comes first
+        (".register([", ".enlist(["),
+        ("window.Plotly = Plotly;", ""),
+    ):
+        other = whole.replace(*change)
+        assert other != whole
+        assert lighter(other) == other
 
 
 def test_what_cannot_be_shown_is_refused(model, tmp_path, monkeypatch):

@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from fighter.errors import FighterError
-from fighter.explain import layer_edges, trace
+from fighter.explain import Frozen, layer_edges, trace
+from fighter.explain.others import gradient_input
 from fighter.models import Task, build_core
+from fighter.nn import FighterEncoder, FighterLayer, TransformerEncoder
+from fighter.nn.transformer import TransformerBlock
 
 from ..contract.test_models import HORIZON, LOOKBACK, VARIANTS, build
 
@@ -73,6 +76,80 @@ def test_hops_are_counted_over_all_layers():
         (slope,) = torch.autograd.grad(y[0, 1, 0, HORIZON // 2], start)
         expected[first + second] += (slope * x)[0]
     torch.testing.assert_close(found.inputs, expected, rtol=1e-9, atol=1e-12)
+
+
+def fainter(hop, theta):
+    return lambda b: theta * hop(b)
+
+
+WHOLE = {
+    "series": ("fighter", {"nodes": "series", "adjacency": "mixed", "layers": 3}),
+    "time": ("fighter", {"nodes": "time", "adjacency": "cosine", "powers": (0, 2, 3)}),
+    "patch": ("fighter", {"nodes": "patch", "adjacency": "dynamic", "patch": 4, "stride": 2}),
+    "transformer": ("transformer", {"layers": 2}),
+    "itransformer": ("itransformer", {"layers": 3}),
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_with_fainter_edges_k_hops_count_for_less_to_the_k(kind, monkeypatch):
+    """With A → θA the frozen network is a polynomial in θ; its coefficients are the hops."""
+    torch.manual_seed(0)
+    name, options = WHOLE[kind]
+    core = build_core(name, Task(LOOKBACK, HORIZON, SERIES), width=8, heads=2, **options)
+    core = core.double().eval()
+    x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
+    inputs, frozen = trace(core, core, x, one).inputs, Frozen(core, x[None])
+    hop, attend = FighterLayer._hop, TransformerBlock.attend
+    for theta in (1.0, 0.7, -0.4, 0.0):
+        monkeypatch.setattr(FighterLayer, "_hop", lambda *a, by=theta: fainter(hop(*a), by))
+        monkeypatch.setattr(
+            TransformerBlock, "attend", lambda me, h, v, by=theta: attend(me, fainter(h, by), v)
+        )
+        expected = gradient_input(lambda z: one(frozen(z)[0]), x[None])[0]
+        powers = theta ** torch.arange(len(inputs), dtype=torch.float64)
+        found = (powers[:, None, None] * inputs).sum(0)
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("make", [FighterEncoder, TransformerEncoder])
+@pytest.mark.parametrize("causal", [False, True])
+def test_masks_are_those_of_the_call(make, causal):
+    """Padding has no part, a causal rule leaves only the past, and edges add up under both."""
+    torch.manual_seed(0)
+    encoder = make([4, 4, 4, 4], norm=True, residual=True, heads=2).double().eval()
+    mask = torch.arange(7)[None] < 6
+    x = torch.randn(7, 4, dtype=torch.float64)
+    found = trace(encoder, lambda x: encoder(x, mask, causal=causal), x, lambda y: y[4].sum())
+    torch.testing.assert_close(found.inputs.sum() + found.constant, found.total)
+    assert not found.inputs[:, 6].any()
+    assert found.inputs[1, 5].any() == (not causal)
+    assert found.layers
+    for layer in found.layers:
+        assert not layer.edges[..., 6].any()
+        assert layer.edges[..., 5].any() == (not causal)
+
+
+def test_a_layer_that_is_called_twice_counts_twice():
+    torch.manual_seed(0)
+    layer = FighterLayer(4, kappa=3, heads=2, norm=True, residual=True).double().eval()
+    twice = torch.nn.Sequential(layer, layer)
+    twin = torch.nn.Sequential(layer, FighterLayer(4, kappa=3, heads=2, norm=True, residual=True))
+    twin[1].load_state_dict(layer.state_dict())
+    x = torch.randn(7, 4, dtype=torch.float64)
+    found, expected = (trace(net, net, x, lambda y: y[2, 1]) for net in (twice, twin.double()))
+    assert len(found.inputs) == 5
+    assert len(found.layers) == 2
+    torch.testing.assert_close(found.inputs, expected.inputs)
+
+
+def test_a_graph_that_is_not_the_one_walked_on_is_refused(monkeypatch):
+    """The parts are of the graph that is shown, the total is of the network."""
+    core, function, x = setting("fighter-series-mixed")
+    graph = FighterLayer.graph
+    monkeypatch.setattr(FighterLayer, "graph", lambda *args, **more: graph(*args, **more).mT)
+    with pytest.raises(FighterError, match="cannot be frozen"):
+        trace(core, function, x, one)
 
 
 @pytest.mark.parametrize("variant", ["fighter-time", "fighter-plain"])

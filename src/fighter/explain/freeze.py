@@ -32,7 +32,8 @@ class Frozen(TorchFunctionMode):
     Args:
         function: made of linear maps, LayerNorm, activations, softmax, attention, square roots;
             in evaluation mode.
-        inputs: where to take the coefficients.
+        inputs: where to take the coefficients; ``output`` is the affine map there, and can be
+            differentiated as such.
 
     """
 
@@ -41,8 +42,7 @@ class Frozen(TorchFunctionMode):
         self.function = function
         self._kept: list[Tensor] = []
         self._place: int | None = None  # None: recording
-        with torch.no_grad():
-            self.output = self._call(inputs)
+        self.output = self._call(inputs)
 
     def __call__(self, *inputs: Any) -> Tensor:
         """The affine map."""
@@ -62,26 +62,18 @@ class Frozen(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         return rule(self, func, *args, **(kwargs or {}))
 
-    def keep(self, value: Callable[[], Tensor], like: Tensor) -> Tensor:
-        """A coefficient: ``value()`` while recording, then what was recorded.
-
-        Where ``like`` has more examples now, the recorded ones are repeated.
-        """
+    def keep(self, value: Callable[[], Tensor]) -> Tensor:
+        """A coefficient: ``value()`` while recording, then what was recorded."""
         if self._place is None:
-            self._kept.append(value().detach())
+            with torch.no_grad():
+                self._kept.append(value().detach())
             return self._kept[-1]
         self._place += 1
-        kept = self._kept[self._place - 1]
-        times = len(like) // len(kept) if kept.ndim else 1
-        if times == 1:
-            return kept
-        if len(kept) == 1:
-            return kept.expand(times, *kept.shape[1:])
-        return kept.repeat(times, *(1 for _ in kept.shape[1:]))
+        return self._kept[self._place - 1]
 
 
 def _number(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    return frozen.keep(lambda: func(x, *args, **kwargs), x)
+    return frozen.keep(lambda: func(x, *args, **kwargs))
 
 
 def _gate(frozen: Frozen, func: Callable, u: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -91,7 +83,7 @@ def _gate(frozen: Frozen, func: Callable, u: Tensor, *args: Any, **kwargs: Any) 
     def gate() -> Tensor:
         return torch.where(u == 0, 0.0, (func(u, *args, **kwargs) - rest) / u)
 
-    return frozen.keep(gate, u) * u + rest
+    return frozen.keep(gate) * u + rest
 
 
 def _layer_norm(
@@ -106,7 +98,7 @@ def _layer_norm(
     del func
     axes = tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(axes, keepdim=True)  # linear, and stays
-    factor = frozen.keep(lambda: (centred.square().mean(axes, keepdim=True) + eps).rsqrt(), x)
+    factor = frozen.keep(lambda: (centred.square().mean(axes, keepdim=True) + eps).rsqrt())
     y = centred * factor
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
@@ -115,23 +107,23 @@ def _layer_norm(
 def _attention(
     frozen: Frozen, func: Callable, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
 ) -> Tensor:
-    q, k = (frozen.keep(lambda x=x: x, x) for x in (q, k))
+    q, k = (frozen.keep(lambda x=x: x) for x in (q, k))
     if isinstance(mask := kwargs.get("attn_mask"), Tensor):  # it may be drawn from the input too
-        kwargs = {**kwargs, "attn_mask": frozen.keep(lambda: mask, mask)}
+        kwargs = {**kwargs, "attn_mask": frozen.keep(lambda: mask)}
     return func(q, k, v, *args, **kwargs)
 
 
 def _choice(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
     """What is chosen stays chosen."""
     chosen = func(x, *args, **kwargs)
-    return type(chosen)(frozen.keep(lambda part=part: part, x) for part in chosen)
+    return type(chosen)(frozen.keep(lambda part=part: part) for part in chosen)
 
 
 def _pool(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """The maximum is where it was."""
     del func
     kwargs = {**kwargs, "return_indices": True}
-    places = frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1], x)
+    places = frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1])
     return x.gather(-1, places)
 
 

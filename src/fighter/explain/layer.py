@@ -6,6 +6,7 @@ taken as the numbers they are. What is left is affine, gives the same output, an
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -35,8 +36,12 @@ class HopParts:
 
     def graphs(self) -> tuple[Tensor, ...]:
         """Aⁱ for each power, ``[batch, heads, nodes, nodes]``."""
-        eye = torch.eye(self.graph.shape[-1], dtype=self.graph.dtype, device=self.graph.device)
-        return recursion(lambda b: self.graph @ b, eye.expand_as(self.graph), self.powers)
+        return self._graphs
+
+    @cached_property
+    def _graphs(self) -> tuple[Tensor, ...]:
+        eye = torch.eye(self.graph.shape[-1]).to(self.graph).expand_as(self.graph)
+        return recursion(lambda b: self.graph if b is eye else self.graph @ b, eye, self.powers)
 
     def edges(self, gain: Tensor) -> Tensor:
         """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]`` for G ``[B, heads, S, width]``."""

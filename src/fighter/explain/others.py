@@ -32,7 +32,7 @@ def forecast_parts(network: ForecastNet, batch: Batch, position: Tensor) -> tupl
 
 def frozen_input(function: Function, x: Tensor) -> Tensor:
     """Ours for many windows at once: gradient by input of the network frozen at each of them."""
-    return gradient_input(Frozen(function, x), x)
+    return gradient_input(lambda x: Frozen(function, x).output, x)
 
 
 def gradient_input(function: Function, x: Tensor) -> Tensor:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import FighterError
+from ..hops import recursion
 from ..nn import FighterLayer
-from ..nn.common import split_heads
-from ..nn.transformer import TransformerBlock
+from ..nn.common import join_heads, split_heads
 from .freeze import Frozen
 from .layer import HopParts, Layer, hop_parts, known_layers
 
@@ -65,109 +65,133 @@ def traces(
     x: Tensor,
     selects: Iterable[Callable[[Tensor], Tensor]],
 ) -> Iterator[Trace]:
-    """The same for several numbers of one output, at the cost of a backward pass each.
+    """The same for several numbers of one output, at the cost of backward passes only.
 
-    Walks are counted by a trick: with A → θA everywhere the frozen network is a polynomial in θ,
-    whose coefficient k is what came over k edges. It is evaluated at as many θ as it has
-    coefficients, all in one batch.
+    The frozen network is cut where a layer begins and where its hops are summed. From the last cut
+    to the first, gradients of F are kept apart by the number of edges walked so far: over the power
+    i of a layer's graph it grows by i, elsewhere not.
     """
-    layers = known_layers(network)
-    degree = sum(max(_powers(layer)) for layer in layers)
-    theta = _points(degree).to(x)  # the first is 1
-    table = theta[:, None].double() ** torch.arange(degree + 1, device=x.device)
-    batch = torch.stack([x] * len(theta) + [torch.zeros_like(x)])  # at 0: what is constant
     training = network.training
     network.eval()
     try:
-        frozen = Frozen(function, x[None])
-        with _watch(layers, torch.cat([theta, theta[:1]])) as seen, torch.enable_grad():
-            start = batch.clone().requires_grad_()
-            *outputs, nothing = frozen(start)
+        with torch.enable_grad(), _cutting(known_layers(network)) as cuts:
+            start = _leaf(x[None])
+            frozen = Frozen(function, start)
+        with torch.no_grad():
+            nothing = frozen(torch.zeros_like(start))[0]  # what is constant
+        hops = sum(max(cut.parts.powers) for cut in cuts)
     finally:
         network.train(training)
-    own = {layer: slice(0, len(seen[layer][0]) // len(batch)) for layer in layers}  # θ = 1
-    held = [hop_parts(layer, seen[layer][0][own[layer]].detach()) for layer in layers]
     for select in selects:
         with torch.enable_grad():
-            values = torch.stack([select(output) for output in outputs])
-            slope, *gains = torch.autograd.grad(
-                values.sum(),
-                (start, *(seen[layer][1] for layer in layers)),
-                retain_graph=True,
-                allow_unused=True,
-                materialize_grads=True,
-            )
-        total, parts = values[0].detach(), (slope * batch)[:-1]  # parts of F(θ), by input
-        inputs = torch.linalg.solve(table, parts.flatten(1).double()).unflatten(1, x.shape).to(x)
-        inputs[inputs.abs() < 1e-14 * inputs.abs().amax()] = 0  # rounding, where no walk leads
-        constant = select(nothing).detach()
-        _check(select(frozen.output[0]), parts[0], constant)
-        edges = [
-            _edges(layer, hops, gain[own[layer]], total)
-            for layer, hops, gain in zip(layers, held, gains, strict=True)
-        ]
-        yield Trace(inputs, constant, total, edges)
+            total = select(frozen.output[0])
+        slopes, gains = _walk(total, start, cuts)
+        nowhere = torch.zeros_like(start)
+        inputs = torch.cat([slopes.get(count, nowhere) for count in range(hops + 1)]) * x
+        total, constant = total.detach(), select(nothing)
+        _check(total, inputs, constant)
+        layers = []
+        for cut, gain in zip(cuts, gains, strict=True):
+            edges = cut.parts.edges(split_heads(gain, cut.layer.heads))
+            layers.append(LayerTrace(cut.parts, edges, total - edges.sum()))
+        yield Trace(inputs, constant, total, layers)
 
 
-def _powers(layer: Layer) -> tuple[int, ...]:
-    return layer.powers if isinstance(layer, FighterLayer) else (1,)
+Slopes = dict[int, Tensor]  # a gradient, by edges walked
 
 
-def _points(degree: int) -> Tensor:
-    """Where polynomials of a degree are told apart best, among them 1."""
-    if not degree:
-        return torch.ones(1)
-    return torch.cos(torch.pi * torch.arange(degree + 1, dtype=torch.float64) / degree)
+@dataclass(eq=False)
+class _Cut:
+    """One call of a layer. Gradients stop at the leaves ``x`` and ``z``."""
+
+    layer: Layer
+    masks: tuple[Any, ...]
+    options: dict[str, Any]
+    before: Tensor  # the layer's input with its history, and without: x
+    x: Tensor
+    t: Tensor = field(init=False)  # x after the norm
+    z: Tensor = field(init=False)  # the sum of the hops
+
+    @cached_property
+    def parts(self) -> HopParts:
+        return hop_parts(self.layer, self.x.detach(), *self.masks, **self.options)
+
+    @torch.no_grad()
+    def back(self, gain: Tensor) -> Iterable[tuple[int, Tensor]]:
+        """Powers i and (Aⁱ)ᵀ G Wᵢᵀ: from the sum of the hops to what the layer reads."""
+        layer, powers, graph = self.layer, self.parts.powers, self.parts.graph.transpose(-1, -2)
+        moved = recursion(lambda g: graph @ g, split_heads(gain, layer.heads), powers)
+        values = layer.values if isinstance(layer, FighterLayer) else layer.value
+        maps = values.weight.chunk(len(powers))  # Wᵢᵀ
+        return zip(
+            powers, [join_heads(g) @ w for g, w in zip(moved, maps, strict=True)], strict=True
+        )
+
+
+def _leaf(x: Tensor) -> Tensor:
+    return x.detach().requires_grad_()
 
 
 @contextmanager
-def _watch(layers: list[Layer], theta: Tensor) -> Iterator[dict[Layer, list[Tensor]]]:
-    """Scale what goes over i edges by θⁱ; note each layer's input and the sum of its hops."""
-    seen: dict[Layer, list[Tensor]] = {layer: [] for layer in layers}
+def _cutting(layers: list[Layer]) -> Iterator[list[_Cut]]:
+    """Cut every call of a layer, in the order of the calls."""
+    cuts: list[_Cut] = []
 
-    def factor(values: Tensor) -> Tensor:
-        return theta.repeat_interleave(len(values) // len(theta))[:, None, None]
+    def begin(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        x, masks = args[0], args[1:]
+        cuts.append(_Cut(layer, masks, kwargs, x, _leaf(x)))
+        return (cuts[-1].x, *masks), kwargs
 
-    def note(layer: Layer, module: nn.Module, args: tuple[Any, ...]) -> None:
-        del module
-        seen[layer].append(args[0])
-
-    def scale_blocks(
-        layer: FighterLayer, module: nn.Module, args: tuple[Any, ...], values: Tensor
-    ) -> Tensor:
+    def after_norm(module: nn.Module, args: tuple[Any, ...], t: Tensor) -> None:
         del module, args
-        blocks = zip(layer.powers, values.chunk(len(layer.powers), -1), strict=True)
-        return torch.cat([block * factor(values) ** power for power, block in blocks], -1)
+        cuts[-1].t = t
 
-    def scale_attention(
-        layer: TransformerBlock, module: nn.Module, args: tuple[Any, ...]
-    ) -> Tensor | None:
+    def after_hops(module: nn.Module, args: tuple[Any, ...]) -> Tensor | None:
         del module
-        if len(seen[layer]) == 2:  # the same dropout, after the feed-forward network
+        if hasattr(cuts[-1], "z"):  # a block's dropout again, after the feed-forward network
             return None
-        seen[layer].append(args[0])
-        bias = 0 if layer.value.bias is None else layer.value.bias  # not of the walk: A1 = 1
-        return (args[0] - bias) * factor(args[0]) + bias
+        cuts[-1].z = _leaf(args[0])
+        return cuts[-1].z
 
     hooks = []
     for layer in layers:
-        hooks.append(layer.register_forward_pre_hook(partial(note, layer)))
-        if isinstance(layer, FighterLayer):
-            hooks.append(layer.mix.register_forward_pre_hook(partial(note, layer)))
-            hooks.append(layer.values.register_forward_hook(partial(scale_blocks, layer)))
-        else:
-            hooks.append(layer.dropout.register_forward_pre_hook(partial(scale_attention, layer)))
+        fighter = isinstance(layer, FighterLayer)
+        norm, after = (layer.norm, layer.mix) if fighter else (layer.norm1, layer.dropout)
+        hooks.append(layer.register_forward_pre_hook(begin, with_kwargs=True))
+        hooks.append(norm.register_forward_hook(after_norm))
+        hooks.append(after.register_forward_pre_hook(after_hops))
     try:
-        yield seen
+        yield cuts
     finally:
         for hook in hooks:
             hook.remove()
 
 
-def _edges(layer: Layer, parts: HopParts, gain: Tensor, total: Tensor) -> LayerTrace:
-    """From the gradient at the sum of the layer's hops."""
-    edges = parts.edges(split_heads(gain, layer.heads))
-    return LayerTrace(parts, edges, total - edges.sum())
+def _walk(total: Tensor, start: Tensor, cuts: list[_Cut]) -> tuple[Slopes, list[Tensor]]:
+    """Gradients of F at the input, by edges walked, and at the sum of each layer's hops."""
+    leaves = [start, *(leaf for cut in cuts for leaf in (cut.x, cut.z))]
+    found: dict[Tensor, Slopes] = {leaf: {} for leaf in leaves}
+
+    def push(value: Tensor, slopes: Slopes, to: list[Tensor]) -> None:
+        for walked, slope in slopes.items() if value.requires_grad else ():
+            grads = torch.autograd.grad(value, to, slope, retain_graph=True, allow_unused=True)
+            for leaf, grad in zip(to, grads, strict=True):
+                if grad is not None:
+                    _add(found[leaf], walked, grad)
+
+    push(total, {0: torch.ones_like(total)}, leaves)
+    for place, cut in reversed([*enumerate(cuts)]):
+        heard: Slopes = {}
+        for walked, slope in found[cut.z].items():
+            for power, more in cut.back(slope):
+                _add(heard, walked + power, more)
+        push(cut.t, heard, [cut.x])
+        push(cut.before, found[cut.x], leaves[: 1 + 2 * place])
+    return found[start], [sum(found[cut.z].values(), torch.zeros_like(cut.z)) for cut in cuts]
+
+
+def _add(slopes: Slopes, walked: int, slope: Tensor) -> None:
+    slopes[walked] = slopes[walked] + slope if walked in slopes else slope
 
 
 def _check(total: Tensor, parts: Tensor, constant: Tensor) -> None:

@@ -1,6 +1,6 @@
 """A forecasting network's forecast of one window, split."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -47,7 +47,7 @@ def trace_windows(
 
     def inside(rows: Tensor) -> Tensor:
         z, before, after = rows.split([lookback, lookback, horizon], 1)
-        return network.inside(z, before, after, _repeat(batch, len(rows)))
+        return network.inside(z, before, after, batch)
 
     targets = list(targets)
     selects = [partial(_pick, series, step) for series, step in targets]
@@ -67,12 +67,3 @@ def trace_windows(
 
 def _pick(series: int, step: int, y: Tensor) -> Tensor:
     return y[step, series, 0]
-
-
-def _repeat(batch: Batch, times: int) -> Batch:
-    return _map(batch, lambda x: x.expand(times, *x.shape[1:]))
-
-
-def _map(batch: Batch, change: Callable[[Tensor], Tensor]) -> Batch:
-    parts = batch._asdict().items()
-    return batch._replace(**{name: change(part) for name, part in parts if part is not None})
