@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from .data import Panel, forecast_table
+from .data import Panel, Scaler, Windows, forecast_table
 from .data.forecast_table import drop_column
 from .errors import FighterError
+from .models import ForecastNet
 from .plan import check_rows
 from .training import forecast
 
@@ -56,11 +58,7 @@ def cross_validation(
 
 def evaluate(model: "Forecaster", df: Any, panel: Panel, last: int | None) -> Any:
     """See :meth:`fighter.Forecaster.evaluate`."""
-    plan, preparation = model.plan, model.preparation
-    check_rows(panel, plan.lookback, plan.horizon)
-    rows = slice(None if last is None else max(panel.length - last, 0), None)
-    scaler, offset = preparation.scaler_of(panel), preparation.offset(panel)
-    windows = preparation.windows(panel, plan, model._device(), scaler, rows)
+    windows, scaler, offset = scored_windows(model, panel, last)
     total: dict[str, np.ndarray] = {}
     count = np.zeros(panel.n_series)
     for batch, y in forecast(model.network, windows, offset):
@@ -95,3 +93,30 @@ def evaluate(model: "Forecaster", df: Any, panel: Panel, last: int | None) -> An
         id_col=model.id_col,
     )
     return drop_column(table, panel.axis.name)
+
+
+def scored_windows(
+    model: "Forecaster", panel: Panel, last: int | None
+) -> tuple[Windows, Scaler, int]:
+    """Windows whose targets lie in the last rows, their units, and their place in time."""
+    plan, preparation = model.plan, model.preparation
+    check_rows(panel, plan.lookback, plan.horizon)
+    rows = slice(None if last is None else max(panel.length - last, 0), None)
+    scaler, offset = preparation.scaler_of(panel), preparation.offset(panel)
+    windows = preparation.windows(panel, plan, model._device(), scaler, rows)
+    return windows, scaler, offset
+
+
+def window_errors(network: ForecastNet, windows: Windows, offset: int) -> np.ndarray:
+    """Errors of the point forecast, by window.
+
+    Returns:
+        ``[3, windows]``: sum of squared errors, sum of absolute errors, number of targets.
+    """
+    parts = []
+    for batch, y in forecast(network, windows, offset):
+        seen = batch.future_observed
+        seen = torch.ones_like(batch.future, dtype=torch.bool) if seen is None else seen
+        error = (y[..., 0] - batch.future).double() * seen
+        parts.append(torch.stack([error.square(), error.abs(), seen.double()]).sum((2, 3)))
+    return torch.cat(parts, 1).cpu().numpy()

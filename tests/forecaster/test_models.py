@@ -65,9 +65,9 @@ def test_defaults_of_fighter():
 
 def test_names_of_columns():
     assert list(COLUMNS.values()) == [
-        "Fighter", "Autoformer", "DLinear", "GCN", "GFSA", "Informer", "iTransformer", "Linear",
-        "WindowMean", "SeasonalNaive", "PatchTST", "Reformer", "RepeatLast", "Seq2Seq",
-        "Transformer",
+        "Fighter", "Autoformer", "CycleNet", "DLinear", "GCN", "GFSA", "Informer", "iTransformer",
+        "Linear", "WindowMean", "SeasonalNaive", "NormLin", "PatchTST", "Reformer", "RepeatLast",
+        "Seq2Seq", "Transformer",
     ]  # fmt: skip
 
 

@@ -32,6 +32,9 @@ COMMANDS = {
         ".explaining", "explain", "Tell where a forecast comes from, and write a page on it."
     ),
     "data": Command(".data", "app", "List, show, fetch and find known data sets."),
+    "leaderboard": Command(
+        ".leaderboard", "leaderboard", "Rank models on data sets, your own or the benchmarks."
+    ),
     "reproduce": Command(
         ".reproduce", "reproduce", "Make the paper's tables and figures anew, and judge its claims."
     ),

@@ -183,6 +183,12 @@ def entry(name: str, part: str | None = None) -> tuple[DataSet, Part]:
     return found, found.parts[part or next(iter(found.parts))]
 
 
+def owner(file: str) -> tuple[DataSet, str] | None:
+    """Which data set, and which part of it, a file of this name is."""
+    parts = ((found, name, part) for found in _ENTRIES for name, part in found.parts.items())
+    return next(((found, name) for found, name, part in parts if file in part.names), None)
+
+
 def places(data_dir: str | Path | None = None) -> list[Path]:
     """List the folders where data sets are looked for, the first to be written to."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fighter"

@@ -28,7 +28,7 @@ def write_page(folder: Path, page: Path) -> str:
     results = {name: _read(path) for name in ORDER if (path := folder / f"{name}.json").exists()}
     pictures = page.parent / page.stem
     verdicts = judge({name: result["rows"] for name, result in results.items()})
-    parts = [_join(HEAD)]
+    parts = [join(HEAD)]
     quick = any(result["quick"] for result in results.values())
     if quick:
         parts.append(f"**{QUICK}**")
@@ -36,8 +36,8 @@ def write_page(folder: Path, page: Path) -> str:
     for name, result in results.items():
         experiment = import_module(f".{name}", __package__)
         made = experiment.section(result["rows"], pictures)
-        words = _join(experiment.WORDS).format(**_numbers(result))
-        parts += [f"## {experiment.TITLE}", words, made, _origin(name, result)]
+        words = join(experiment.WORDS).format(**_numbers(result))
+        parts += [f"## {experiment.TITLE}", words, made, origin(f"{name}.json", result)]
     if missing := [name for name in ORDER if name not in results]:
         commands = ", ".join(f"`fighter reproduce {name}`" for name in missing)
         parts += ["## Not in these results", f"{commands}: not run at this size yet."]
@@ -56,7 +56,7 @@ def _read(path: Path) -> dict[str, Any]:
         ) from error
 
 
-def _join(words: str) -> str:
+def join(words: str) -> str:
     """Paragraphs without their line breaks."""
     return "\n\n".join(" ".join(part.split()) for part in words.strip().split("\n\n"))
 
@@ -71,15 +71,15 @@ def _numbers(result: dict[str, Any]) -> dict[str, Any]:
     return {**scale, "seeds": len(scale["seeds"]), "articles": articles, "scored": scored}
 
 
-def _origin(name: str, result: dict[str, Any]) -> str:
+def origin(name: str, result: dict[str, Any]) -> str:
     """Where the numbers come from."""
-    origin, runs = result["provenance"], result["rows"]
+    made, runs = result["provenance"], result["rows"]
     minutes = sum(row["seconds"] for row in runs) / 60
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
     return (
         f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {took} of run time in all; "
-        f"`{origin['command']}`, "
-        f"{origin['device']}, torch {origin['torch']}, {origin['date']}, code {commits}; "
-        f"`{name}.json`.</sub>"
+        f"`{made['command']}`, "
+        f"{made['device']}, torch {made['torch']}, {made['date']}, code {commits}; "
+        f"`{name}`.</sub>"
     )

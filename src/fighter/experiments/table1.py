@@ -16,9 +16,9 @@ WORDS = """
 Look-back 96, split 70/15/15 by rows, batch 32, at most {epochs} epochs (stopped after {patience}
 without a better validation error), one block, width {width}, {heads} heads, AdamW at 1e-4 with
 warm-up and cosine, MSE, no weight averaging. The epoch is chosen on validation, every test window
-is scored; MSE / MAE, mean ± deviation of {seeds} seeds (PatchTST on 100 series: of one, it takes ten
-times as long as the others). One recipe for all models. Windows are normalised where a row says so,
-and for PatchTST and iTransformer, whose papers do.
+is scored; MSE / MAE, mean ± deviation of {seeds} seeds (PatchTST on 100 series: of one, it takes
+ten times as long as the others). One recipe for all models. Windows are normalised where a row says
+so, and for PatchTST and iTransformer, whose papers do.
 
 The paper says that its data are standardised. *Same, in MinMax*: the same predictions, their errors
 in units of each series' range in the training rows. *Trained in MinMax*: a network that sees these

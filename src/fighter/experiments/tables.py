@@ -27,12 +27,12 @@ def spread(results: Sequence[Record], name: str) -> float:
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def number(results: Sequence[Record] | None, name: str) -> str:
-    """Mean ± deviation, with digits that fit the size."""
+def number(results: Sequence[Record] | None, name: str, digits: int | None = None) -> str:
+    """Mean ± deviation, with digits that fit the size unless given."""
     if not results:
         return "-"
     middle, wide = mean(results, name), spread(results, name)
-    digits = 4 if middle < 0.1 else 3
+    digits = digits or (4 if middle < 0.1 else 3)
     return f"{middle:.{digits}f}" + (f" ± {wide:.{digits}f}" if len(results) > 1 else "")
 
 
