@@ -9,12 +9,11 @@ import numpy as np
 from .data import Panel
 from .errors import FighterError
 from .explain import (
-    HopDiagnostics,
     HopParts,
     LayerGraph,
+    Measured,
     TemporalGraph,
     WindowTrace,
-    measure,
     trace_windows,
 )
 
@@ -46,15 +45,15 @@ def explain(
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
     names = partial(_names, model, whole.times[rows], panel)
-    measured: list[tuple[np.ndarray, HopDiagnostics]] = []  # what all targets share
+    shared: list[tuple[np.ndarray, Measured]] = []  # by all targets
     places = [(series, step - 1) for series, step in targets]
     traced = trace_windows(model.network, batch, batch.start + offset, places)
     for (series, step), found in zip(targets, traced, strict=True):
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
         terms = {name: value * scale for name, value in found.terms.items()}
         terms["level"] += shift
-        if not measured:
-            measured = [(_weights(layer.parts), measure(layer.parts)) for layer in found.layers]
+        if not shared:
+            shared = [(_weights(layer.parts), Measured(layer.parts)) for layer in found.layers]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
@@ -65,7 +64,7 @@ def explain(
             times=whole.times[rows],
             past=past,
             sources=found.sources.cpu().numpy() * scale,
-            layers=_layers(found, measured, names, series, scale),
+            layers=_layers(found, shared, names, series, scale),
             freq=panel.freq,
             axis=panel.axis,
             like=like,
@@ -89,13 +88,13 @@ def _weights(parts: HopParts) -> np.ndarray:
 
 def _layers(
     found: WindowTrace,
-    measured: list[tuple[np.ndarray, HopDiagnostics]],
+    shared: list[tuple[np.ndarray, Measured]],
     names: Callable[[int], tuple[str, ...]],
     series: int,
     scale: float,
 ) -> tuple[LayerGraph, ...]:
     graphs = []
-    for layer, (weights, diagnostics) in zip(found.layers, measured, strict=True):
+    for layer, (weights, measured) in zip(found.layers, shared, strict=True):
         own = series if len(weights) > 1 else 0  # a graph for each series, or one for all
         graphs.append(
             LayerGraph(
@@ -104,7 +103,7 @@ def _layers(
                 weights=weights[own],
                 parts=layer.edges[own].double().cpu().numpy() * found.unit * scale,
                 rest=float(layer.rest) * found.unit * scale,
-                diagnostics=diagnostics,
+                measured=measured,
             )
         )
     return tuple(graphs)

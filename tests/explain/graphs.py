@@ -1,13 +1,14 @@
 """Graphs of forecasts that are made up, of any size."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from fighter.data.axis import TimeAxis
 from fighter.data.frequency import Frequency
-from fighter.explain import HopDiagnostics, LayerGraph, TemporalGraph, measure
+from fighter.explain import HopDiagnostics, LayerGraph, Measured, TemporalGraph
 from fighter.explain.layer import HopParts
 
 NAMES = ("Größe €/MWh", "price_$_a_$", "_hidden", "Москва", "a\nb", "name " * 20, 7, "Δ", "x" * 300)
@@ -63,7 +64,13 @@ def layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerG
         tuple(torch.randn(1, heads, count, 4) for _ in powers),
     )
     weights = torch.stack(parts.graphs(), 2)[0].numpy()
-    return LayerGraph(nodes, powers, weights, weights * 0.3, 0.0, measure(parts))
+    return LayerGraph(nodes, powers, weights, weights * 0.3, 0.0, Measured(parts))
+
+
+class Known(NamedTuple):
+    """Diagnostics that need not be measured."""
+
+    diagnostics: HopDiagnostics
 
 
 def numbers(heads: int = 2, powers: tuple[int, ...] = (0, 1, 2), **more: float) -> HopDiagnostics:

@@ -7,7 +7,7 @@ import torch
 from fighter.explain import THRESHOLDS, read, read_layer
 from fighter.explain.reading import read_forecast
 
-from .graphs import layer, made_up, numbers
+from .graphs import Known, layer, made_up, numbers
 
 POWERS = (0, 1, 2, 3)
 
@@ -21,7 +21,7 @@ def with_numbers(powers=POWERS, ordered=True, **more) -> list[str]:
         for hop, value in hops.items():
             values[:, powers.index(hop)] = value
         quiet = replace(quiet, **{name: values})
-    return read_layer(replace(made, diagnostics=quiet), ordered=ordered)
+    return read_layer(replace(made, measured=Known(quiet)), ordered=ordered)
 
 
 def test_of_what_is_in_order_nothing_is_said():
@@ -70,7 +70,7 @@ def test_series_stand_in_no_order():
     assert with_numbers(mean_lag={1: 0.1}, ordered=False) == []
     graph = made_up(nodes="series", lookback=6)
     close = replace(numbers(), mean_lag=torch.zeros(2, 3))
-    graph = replace(graph, layers=(replace(graph.layers[0], diagnostics=close),))
+    graph = replace(graph, layers=(replace(graph.layers[0], measured=Known(close)),))
     assert not [said for said in read(graph) if "close by" in said]
     in_time = replace(graph, layers=(replace(graph.layers[0], nodes=("1", "2", "3")),))
     assert [said for said in read(in_time) if "close by" in said]
@@ -107,7 +107,7 @@ def test_a_graph_that_mixes_at_once():
 
     def said(gap, powers=(0, 1, 2)):
         found = replace(numbers(1, powers), spectral_gap=torch.tensor([gap]))
-        return read_layer(replace(made, powers=powers, diagnostics=found))
+        return read_layer(replace(made, powers=powers, measured=Known(found)))
 
     assert said(0.89) == []
     assert said(0.97) == ["The graph mixes in one step (gap 0.97): later hops have little to add."]
@@ -121,7 +121,7 @@ def test_one_node_has_nobody_to_listen_to():
 
 @pytest.mark.parametrize(("parts", "times"), [((6, -4.9), None), ((6, -5.0), "11 times")])
 def test_parts_that_cancel(parts, times):
-    made = replace(layer(tuple("ab"), 1, (1,)), diagnostics=numbers(1, (1,)))
+    made = replace(layer(tuple("ab"), 1, (1,)), measured=Known(numbers(1, (1,))))
     edges = np.zeros((1, 1, 2, 2))
     edges[0, 0, 0] = parts
     said = read_layer(replace(made, parts=edges))

@@ -10,7 +10,7 @@
 - :mod:`.figures`: pictures of all that, in panels of :mod:`.panels`.
 """
 
-from .diagnostics import HopDiagnostics, diagnose, measure
+from .diagnostics import HopDiagnostics, Measured, diagnose, measure
 from .freeze import Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
@@ -26,6 +26,7 @@ __all__ = [
     "HopParts",
     "LayerGraph",
     "LayerTrace",
+    "Measured",
     "TemporalGraph",
     "Trace",
     "WindowTrace",

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -45,6 +46,18 @@ class HopDiagnostics:
             for head in range(len(self.spectral_gap))
             for hop, power in enumerate(self.powers)
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Diagnostics of a layer's parts, made when they are asked for: they cost more than a trace."""
+
+    parts: HopParts
+
+    @cached_property
+    def diagnostics(self) -> HopDiagnostics:
+        """As :func:`measure` finds them."""
+        return measure(self.parts)
 
 
 @torch.no_grad()

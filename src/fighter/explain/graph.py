@@ -12,7 +12,7 @@ from ..data.axis import TimeAxis
 from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
 from ..errors import FighterError, needs_extra
-from .diagnostics import HopDiagnostics
+from .diagnostics import HopDiagnostics, Measured
 from .reading import read_forecast
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ class LayerGraph:
     weights: np.ndarray  # [heads, P, S, S]: Aⁱ, row: who listens, column: to whom
     parts: np.ndarray  # [heads, P, S, S]: of the forecast, in its units
     rest: float  # of the forecast: what went around the layer, and biases after it
-    diagnostics: HopDiagnostics
+    measured: Measured  # shared by the forecasts of a window
+
+    @property
+    def diagnostics(self) -> HopDiagnostics:
+        """What each hop does, in a few numbers."""
+        return self.measured.diagnostics
 
 
 @dataclass(frozen=True, eq=False)
