@@ -25,6 +25,7 @@ from .plan import Plan
 from .preparation import Preparation, borrow_static, with_targets
 from .training import Recipe, World, forecast, forget, train
 from .training.calibration import adjust, calibrate
+from .training.losses import Objective
 
 COLUMNS = {name: core.__name__ for name, core in CORES.items()} | {"itransformer": "iTransformer"}
 # Settings of the network. What is not given is the core's own default, but for a few that are
@@ -256,6 +257,7 @@ class Forecaster(Estimator):
             world=World.join(device),
             verbose=self.verbose,
             settings=f"{self.model} {self.plan} warm_start={warm_start}",
+            **self._objectives(offset),
             **places,
         )
         self.offsets = None
@@ -325,6 +327,11 @@ class Forecaster(Estimator):
             return tuple(sorted({float(q) for q in quantiles}))
         tails = [(100 - level) / 200 for level in _listed(self.level)]
         return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
+
+    def _objectives(self, offset: int) -> dict[str, Objective]:
+        """``objective`` and ``measure`` of :func:`fighter.training.train`, if not the recipe's."""
+        del offset
+        return {}
 
     def _recipe(self) -> Recipe:
         return Recipe(

@@ -3,24 +3,27 @@
 from pathlib import Path
 
 from ..output import whole_file
-from . import leaderboard
-from .page import join, origin
+from . import ablations, leaderboard
+from .page import join, origin, read_results
 
 HEAD = """
 # Accuracy
 
-Written by `fighter leaderboard` from the results beside it (in the repository `results/accuracy`).
+Written from the results beside it (in the repository `results/accuracy`) by `fighter leaderboard`.
 """
 
 
 def write_page(folder: Path, page: Path) -> str:
     """Write ``page`` from the results in ``folder``; the tables as text."""
-    path = folder / leaderboard.FILE
-    result = leaderboard.read_results(path)
-    tables = leaderboard.section(result["rows"])
-    rates = ", ".join(f"{rate:g}" for rate in result["rates"])
-    words = join(leaderboard.WORDS).format(rates=rates)
-    parts = [join(HEAD), f"## {leaderboard.TITLE}", words, tables, origin(path.name, result)]
+    parts, tables = [join(HEAD)], []
+    for experiment in (leaderboard, ablations):
+        path = folder / experiment.FILE
+        if not path.exists():
+            continue
+        result = read_results(path)
+        tables.append(experiment.section(result["rows"]))
+        words = join(experiment.WORDS).format(**result)
+        parts += [f"## {experiment.TITLE}", words, tables[-1], origin(path.name, result)]
     with whole_file(page) as beside:
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    return tables
+    return "\n\n".join(tables)

@@ -12,10 +12,12 @@ import torch
 from ..data import Panel, Split, catalogue, splits, to_panel
 from ..data.files import import_pandas, read_table
 from ..data.frequency import HOUR
+from ..errors import FighterError
 from ..evaluation import scored_windows, window_errors
 from ..forecaster import Forecaster
 from ..models import ForecastNet
-from .changes import CHANGES, diagnose
+from ..training.losses import Objective, forecast_objective
+from .changes import CHANGES, LOSSES, diagnose
 from .runs import Place
 
 
@@ -32,19 +34,25 @@ def settings(
     """All that a cell depends on.
 
     ``options`` are those of the Forecaster, ``path`` is the file of a table that the catalogue
-    does not know, ``change`` one of the changes to its network.
+    does not know, ``change`` one of the changes to its network or its loss.
     """
     return {**locals(), "options": dict(options)}
 
 
 class Changed(Forecaster):
-    """A forecaster with a change to its network."""
+    """A forecaster with a change to its network, or to what it is trained for."""
 
     change: str | None = None
 
     def _network(self, panel: Panel) -> ForecastNet:
-        network = super()._network(panel)
-        return network if self.change is None else CHANGES[self.change](network)
+        change = CHANGES.get(self.change or "", lambda network: network)
+        return change(super()._network(panel))
+
+    def _objectives(self, offset: int) -> dict[str, Objective]:
+        if self.change is None or self.change not in LOSSES:
+            return {}
+        plain = forecast_objective(self.loss, (), offset)  # still chooses the epoch
+        return {"objective": LOSSES[self.change](offset), "measure": plain}
 
 
 def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -61,6 +69,10 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
         **settings["options"],
     )
     model.change = settings["change"]
+    if model.change not in (None, *CHANGES, *LOSSES):
+        raise FighterError(
+            f"change={model.change!r}: needs one of {', '.join([*CHANGES, *LOSSES])}"
+        )
     cuda = torch.device(place.device).type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats()

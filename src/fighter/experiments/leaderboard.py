@@ -1,7 +1,6 @@
 """Models ranked on the same windows of the same data, each with the same budget."""
 
 import hashlib
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ..errors import FighterError
 from ..forecaster import COLUMNS
 from ..models import CORES
 from .cells import read, settings
+from .page import read_results
 from .provenance import provenance
 from .runs import Place, Record, Run, perform, write_rows
 from .tables import by, count, markdown, mean, number
@@ -195,7 +195,7 @@ def leaderboard(
     sums = {source.name: _checksum(source, place) for source in contest.horizons}
     head = {
         "provenance": provenance("fighter", place.device),
-        "rates": list(RATES),
+        "rates": ", ".join(f"{rate:g}" for rate in RATES),
         "data": before["data"] | sums,
     }
     made = {_cell(row) for row in rows}
@@ -212,16 +212,6 @@ def _check(source: Source, horizon: int, place: Place) -> None:
             f"horizons: {horizon} steps do not fit into the {rows} rows of {source.name} that "
             "choose the epoch, 10 % of all: take fewer"
         )
-
-
-def read_results(path: Path) -> dict[str, Any]:
-    """What :func:`leaderboard` has kept."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise FighterError(
-            f"{path} is damaged: remove it and call again, the runs are kept"
-        ) from error
 
 
 def command(chosen: Mapping[str, Any]) -> str:

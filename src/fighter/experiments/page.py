@@ -25,7 +25,9 @@ ORDER = ("table1", "kappa", "agnews", "heatmaps", "backward")
 
 def write_page(folder: Path, page: Path) -> str:
     """Write ``page`` and its pictures from the results in ``folder``; the verdicts as text."""
-    results = {name: _read(path) for name in ORDER if (path := folder / f"{name}.json").exists()}
+    results = {
+        name: read_results(path) for name in ORDER if (path := folder / f"{name}.json").exists()
+    }
     pictures = page.parent / page.stem
     verdicts = judge({name: result["rows"] for name, result in results.items()})
     parts = [join(HEAD)]
@@ -47,12 +49,13 @@ def write_page(folder: Path, page: Path) -> str:
     return "\n".join([QUICK] * quick + told)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_results(path: Path) -> dict[str, Any]:
+    """What an experiment has kept."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise FighterError(
-            f"{path} is damaged: make it again by fighter reproduce {path.stem}"
+            f"{path} is damaged: remove it and call the command again, finished runs are kept"
         ) from error
 
 

@@ -1,0 +1,71 @@
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from fighter.data import Batch, splits
+from fighter.errors import FighterError
+from fighter.experiments import ablations, cells
+from fighter.experiments.ablations import GROUPS, plan
+from fighter.experiments.accuracy import write_page
+from fighter.experiments.changes import LOSSES
+from fighter.experiments.runs import Place, perform, write_rows
+
+from .test_leaderboard import table  # noqa: F401
+
+
+@pytest.fixture
+def small(monkeypatch, table):  # noqa: F811
+    """A small table in the place of the data sets."""
+    data = cells.to_panel(table)
+    monkeypatch.setattr(cells, "read", lambda *_: (data, splits.by_fraction(data.length)))
+    monkeypatch.setattr(ablations, "HORIZON", 8)
+    monkeypatch.setattr(ablations, "LOOKBACK", 24)
+
+
+@pytest.mark.usefixtures("small")
+def test_every_variant_is_trained_and_told(tmp_path):
+    runs = plan(["small"], [*GROUPS], [0], max_epochs=1)
+    rows = perform(runs, tmp_path / "runs", Place())
+    errors = {run.key: row["result"]["mse"] for run, row in zip(runs, rows, strict=True)}
+    assert len({*errors.values()}) == len(errors)  # no variant is another under a new name
+    write_rows(tmp_path / ablations.FILE, {"provenance": ORIGIN}, rows)
+    write_page(tmp_path, tmp_path / "page.md")
+    text = (tmp_path / "page.md").read_text()
+    for group, variants in GROUPS.items():
+        part = text.partition(f"**{group}: small, 24 steps to 8**")[2].partition("**")[0]
+        assert re.findall(r"^\| ([^|]+) \| \d", part, re.M) == [*variants]
+        assert re.search(r"^\| default \|.* \| \+0\.0% \|", part, re.M)
+
+
+ORIGIN = {"command": "made up", "device": "cpu", "torch": "2", "date": "2024-01-01"}
+
+
+@pytest.mark.usefixtures("small")
+def test_an_unknown_change_is_refused():
+    with pytest.raises(FighterError, match="change='nothing': needs one of no basis"):
+        cells.perform(cells.settings("small", 8, {}, lookback=24, change="nothing"), Place())
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(name, hidden):
+    torch.manual_seed(0)
+    y, target = torch.randn(2, 3, 5, 4).unbind()
+    seen = torch.rand(3, 5, 4) < 0.7 if hidden else None
+    batch = Batch(torch.zeros(3, 2, 4), target, None, seen, torch.arange(3))
+
+    def network(batch, position):
+        assert position.tolist() == [10, 11, 12]
+        return y[..., None]
+
+    total, count = LOSSES[name](10)(network, batch)
+    error = (y - target).numpy() * (1 if seen is None else seen.numpy())
+    weights = np.arange(1, 6) ** -0.5
+    expected = {
+        "decayed loss": (np.abs(error) * (weights / weights.mean())[:, None]).mean(),
+        "spectral loss": np.abs(error).mean() / 2
+        + np.abs(np.fft.rfft(error, axis=1) / np.sqrt(5)).mean() / 2,
+    }
+    np.testing.assert_allclose(total / count, expected[name], rtol=1e-5)
