@@ -1,0 +1,106 @@
+"""Settings of the default forecaster, compared on validation rows alone.
+
+    python -m benchmarks.search --data weather eia_demand_hourly ETTh1 --jobs 12
+
+Test scores are neither shown nor kept. Wants a GPU.
+"""
+
+import argparse
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+from fighter.experiments.cells import settings
+from fighter.experiments.provenance import provenance
+from fighter.experiments.runs import Place, Record, Run, perform, write_rows
+
+CHANGES = (
+    "cycle outside", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
+    "decayed loss", "spectral loss",
+)  # fmt: skip
+SPACE: dict[str, list[Any]] = {
+    "lr": [5e-4, 2e-3],
+    "dropout": [0.05, 0.2, 0.3],
+    "width": [256, 768],
+    "layers": [1, 3],
+    "heads": [4, 16],
+    "kappa": [2, 4],
+    "options": [{"channels": 8}, {"channels": 32}],
+    "ema": [0.999, 0.9998],
+    "batch_size": [16, 64],
+    "max_epochs": [6, 15, 20],
+    "weight_decay": [0.01, 0.1],
+    "adjacency": ["cosine", "mixed"],
+    "calendar": [False],
+    "cycle": [None],
+    "change": list(CHANGES),
+}
+
+
+def variants() -> dict[str, dict[str, Any]]:
+    """The default, and one thing changed at a time."""
+    found: dict[str, dict[str, Any]] = {"default": {}}
+    for name, values in SPACE.items():
+        for value in values:
+            found[f"{name}={value}"] = {name: value}
+    return found
+
+
+def table(rows: list[Record]) -> str:
+    """Mean validation error over seeds, and its ratio to that of the default."""
+    score: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        score.setdefault((row["data"], row["variant"]), []).append(row["result"]["validation"])
+    names = [*dict.fromkeys(data for data, _ in score)]
+    lines = [f"{'':28}" + "".join(f"{data:>26}" for data in names)]
+    for variant in dict.fromkeys(variant for _, variant in score):
+        cells = [
+            f"{mean(score[data, variant]):.5f} "
+            f"({mean(score[data, variant]) / mean(score[data, 'default']) - 1:+.2%})"
+            for data in names
+        ]
+        lines.append(f"{variant:28}" + "".join(f"{cell:>26}" for cell in cells))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Settings compared on validation rows.")
+    parser.add_argument("--data", nargs="+", default=["weather", "eia_demand_hourly", "ETTh1"])
+    parser.add_argument("--data-dir", type=Path, help="where the data sets are")
+    parser.add_argument("--horizon", type=int, default=96)
+    parser.add_argument("--lookback", type=int, default=96)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--variants", nargs="+", default=list(variants()), choices=list(variants()))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
+    args = parser.parse_args()
+    place = Place(args.data_dir, "cuda" if torch.cuda.is_available() else "cpu")
+    runs = []
+    for label in dict.fromkeys(["default", *args.variants]):
+        options = dict(variants()[label])
+        change = options.pop("change", None)
+        runs += [
+            Run(
+                "cells",
+                settings(
+                    data, args.horizon, options, lookback=args.lookback, change=change, seed=seed
+                ),
+                {"variant": label, "data": data, "seed": seed},
+            )
+            for data in args.data
+            for seed in args.seeds
+        ]
+    folder = args.results / "runs"
+    rows = perform(runs, folder, place, jobs=args.jobs, say=lambda line: print(line, flush=True))
+    for row in rows:
+        kept = ("validation", "best_epoch", "epochs", "parameters", "train_seconds")
+        row["result"] = {name: row["result"][name] for name in kept}
+    print(f"\n{table(rows)}")
+    head = {"provenance": provenance("python -m benchmarks.search", place.device)}
+    write_rows(args.results / "search.json", head, rows)
+
+
+if __name__ == "__main__":
+    main()
