@@ -9,8 +9,6 @@ of the leaderboard.
 import argparse
 from pathlib import Path
 
-import torch
-
 from fighter.experiments.ablations import FILE, GROUPS, plan
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.provenance import provenance
@@ -28,7 +26,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
     parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
     args = parser.parse_args()
-    place = Place(args.data_dir, "cuda" if torch.cuda.is_available() else "cpu")
+    place = Place.here(args.data_dir, None)
     rows = perform(
         plan(args.data, args.groups, args.seeds, args.max_epochs),
         args.results / "runs",

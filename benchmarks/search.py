@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-import torch
-
 from fighter.experiments.cells import settings
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, Record, Run, perform, write_rows
@@ -76,7 +74,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
     args = parser.parse_args()
-    place = Place(args.data_dir, "cuda" if torch.cuda.is_available() else "cpu")
+    place = Place.here(args.data_dir, None)
     runs = []
     for label in dict.fromkeys(["default", *args.variants]):
         options = dict(variants()[label])

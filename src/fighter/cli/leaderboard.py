@@ -1,17 +1,14 @@
 """``fighter leaderboard``."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
-import torch
 from tyro.conf import Positional
 
-from ..errors import FighterError
 from ..experiments.accuracy import write_page
 from ..experiments.leaderboard import Contest, horizons_for, sources
 from ..experiments.leaderboard import leaderboard as run
-from ..experiments.runs import Place
+from ..experiments.runs import Place, usual_jobs
 from ..models import CORES
 from ..output import check_target
 
@@ -55,12 +52,10 @@ def leaderboard(
             $FIGHTER_DATA, then in the cache.
         device: where to run; a GPU if there is one, unless given.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise FighterError("--device cuda: torch finds no GPU here; leave it out to run on CPU")
+    place = Place.here(data_dir, device)
     page = page or results / "accuracy.md"
     check_target(results)
     check_target(page, (".md",))
-    place = Place(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     def say(line: str) -> None:
         print(line, flush=True)
@@ -74,9 +69,5 @@ def leaderboard(
         lr,
         max_epochs,
     )
-    run(contest, place, results, jobs=_jobs(jobs), say=say)
+    run(contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say)
     print(f"\n{write_page(results, page)}\n\nWritten to {page}")
-
-
-def _jobs(jobs: int | None) -> int:
-    return min(os.cpu_count() or 1, 12) if jobs is None else jobs

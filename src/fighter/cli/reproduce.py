@@ -1,16 +1,13 @@
 """``fighter reproduce``."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
-import torch
 from tyro.conf import Positional
 
-from ..errors import FighterError
 from ..experiments.reproduce import EXPERIMENTS
 from ..experiments.reproduce import reproduce as run
-from ..experiments.runs import Place
+from ..experiments.runs import Place, usual_jobs
 from ..experiments.scale import FULL, QUICK
 from ..output import check_target
 
@@ -43,8 +40,7 @@ def reproduce(
         data_dir: where to look for data first; then $FIGHTER_DATA, then the cache.
         device: where to run; a GPU if there is one, unless given.
     """
-    if device == "cuda" and not torch.cuda.is_available():
-        raise FighterError("--device cuda: torch finds no GPU here; leave it out to run on CPU")
+    place = Place.here(data_dir, device)
     results = results or Path("reproduction-quick" if quick else "reproduction")
     page = page or results / "reproduction.md"
     check_target(results)
@@ -53,10 +49,10 @@ def reproduce(
     verdicts = run(
         names,
         QUICK if quick else FULL,
-        Place(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        place,
         results,
         page,
-        jobs=min(os.cpu_count() or 1, 12) if jobs is None else jobs,
+        jobs=usual_jobs() if jobs is None else jobs,
         electricity=None if electricity is None else str(electricity),
         say=lambda line: print(line, flush=True),
     )

@@ -62,6 +62,18 @@ class Place:
     data_dir: Path | None = None
     device: str = "cpu"
 
+    @classmethod
+    def here(cls, data_dir: Path | None, device: str | None) -> "Place":
+        """On this device; on a GPU if there is one, unless given."""
+        if device == "cuda" and not torch.cuda.is_available():
+            raise FighterError("--device cuda: torch finds no GPU here; leave it out to run on CPU")
+        return cls(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def usual_jobs() -> int:
+    """Runs at a time where nobody says: one per core, 12 at most."""
+    return min(os.cpu_count() or 1, 12)
+
 
 def perform(
     runs: Sequence[Run],
