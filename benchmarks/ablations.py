@@ -7,12 +7,14 @@ of the leaderboard.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from fighter.experiments.ablations import FILE, GROUPS, plan
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, perform, write_rows
+from fighter.experiments.sources import known_source
 
 
 def main() -> None:
@@ -26,9 +28,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
     parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
     args = parser.parse_args()
-    place = Place.here(args.data_dir, None)
+    data = [known_source(name, args.data_dir) for name in args.data]
+    files = {source.sha256: source.file for source in data}
+    place = replace(Place.here(args.data_dir, None), files=files)
     rows = perform(
-        plan(args.data, args.groups, args.seeds, args.max_epochs),
+        plan(data, args.groups, args.seeds, args.max_epochs),
         args.results / "runs",
         place,
         jobs=args.jobs,

@@ -6,6 +6,7 @@ Test scores are neither shown nor kept. Wants a GPU.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from fighter.experiments.cells import settings
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, Record, Run, perform, write_rows
+from fighter.experiments.sources import known_source
 
 CHANGES = (
     "cycle outside", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
@@ -74,7 +76,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
     args = parser.parse_args()
-    place = Place.here(args.data_dir, None)
+    sources = [known_source(name, args.data_dir) for name in args.data]
+    files = {source.sha256: source.file for source in sources}
+    place = replace(Place.here(args.data_dir, None), files=files)
     runs = []
     for label in dict.fromkeys(["default", *args.variants]):
         options = dict(variants()[label])
@@ -83,11 +87,11 @@ def main() -> None:
             Run(
                 "cells",
                 settings(
-                    data, args.horizon, options, lookback=args.lookback, change=change, seed=seed
+                    source, args.horizon, options, lookback=args.lookback, change=change, seed=seed
                 ),
-                {"variant": label, "data": data, "seed": seed},
+                {"variant": label, "data": source.name, "seed": seed},
             )
-            for data in args.data
+            for source in sources
             for seed in args.seeds
         ]
     folder = args.results / "runs"

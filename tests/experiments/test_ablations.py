@@ -4,37 +4,36 @@ import numpy as np
 import pytest
 import torch
 
-from fighter.data import Batch, splits
+from fighter.data import Batch
 from fighter.errors import FighterError
 from fighter.experiments import ablations, cells
 from fighter.experiments.ablations import GROUPS, plan
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.changes import LOSSES
 from fighter.experiments.runs import Place, perform, write_rows
+from fighter.experiments.sources import file_source
 
-from .test_leaderboard import table  # noqa: F401
+from .test_leaderboard import path, table  # noqa: F401
 
 
 @pytest.fixture
-def small(monkeypatch, table):  # noqa: F811
-    """A small table in the place of the data sets."""
-    data = cells.to_panel(table)
-    monkeypatch.setattr(cells, "read", lambda *_: (data, splits.by_fraction(data.length)))
+def small(monkeypatch, path):  # noqa: F811
+    """A small table."""
     monkeypatch.setattr(ablations, "HORIZON", 8)
     monkeypatch.setattr(ablations, "LOOKBACK", 24)
+    return file_source(path)
 
 
-@pytest.mark.usefixtures("small")
-def test_every_variant_is_trained_and_told(tmp_path):
-    runs = plan(["small"], [*GROUPS], [0], max_epochs=1)
-    rows = perform(runs, tmp_path / "runs", Place())
+def test_every_variant_is_trained_and_told(small, tmp_path):
+    runs = plan([small], [*GROUPS], [0], max_epochs=1)
+    rows = perform(runs, tmp_path / "runs", Place(files={small.sha256: small.file}))
     errors = {run.key: row["result"]["mse"] for run, row in zip(runs, rows, strict=True)}
     assert len({*errors.values()}) == len(errors)  # no variant is another under a new name
     write_rows(tmp_path / ablations.FILE, {"provenance": ORIGIN}, rows)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
     for group, variants in GROUPS.items():
-        part = text.partition(f"**{group}: small, 24 steps to 8**")[2].partition("**")[0]
+        part = text.partition(f"**{group}: load, 24 steps to 8**")[2].partition("**")[0]
         assert re.findall(r"^\| ([^|]+) \| \d", part, re.M) == [*variants]
         assert re.search(r"^\| default \|.* \| \+0\.0% \|", part, re.M)
 
@@ -42,10 +41,10 @@ def test_every_variant_is_trained_and_told(tmp_path):
 ORIGIN = {"command": "made up", "device": "cpu", "torch": "2", "date": "2024-01-01"}
 
 
-@pytest.mark.usefixtures("small")
-def test_an_unknown_change_is_refused():
+def test_an_unknown_change_is_refused(small):
+    chosen = cells.settings(small, 8, {}, lookback=24, change="nothing")
     with pytest.raises(FighterError, match="change='nothing': needs one of no basis"):
-        cells.perform(cells.settings("small", 8, {}, lookback=24, change="nothing"), Place())
+        cells.perform(chosen, Place(files={small.sha256: small.file}))
 
 
 @pytest.mark.parametrize("hidden", [False, True])

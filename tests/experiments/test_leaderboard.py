@@ -10,10 +10,12 @@ import pytest
 
 from fighter.cli import main
 from fighter.errors import FighterError
-from fighter.experiments import leaderboard
-from fighter.experiments.cells import perform, read, settings
-from fighter.experiments.leaderboard import RATES, Source, sign_test, sources
+from fighter.experiments import cells
+from fighter.experiments.cells import perform, settings
+from fighter.experiments.leaderboard import RATES, horizons_for, sign_test
 from fighter.experiments.runs import Place
+from fighter.experiments.sources import file_source, find_sources, known_source, read
+from fighter.models import CORES
 
 ROWS, HORIZON = 600, 6
 
@@ -50,8 +52,9 @@ def ranked(path, tmp_path_factory):
 
 def test_a_cell_scores_every_test_window(table, path):
     """Against the mean of the look-back, one window after the other."""
-    chosen = settings("load", HORIZON, {"model": "mean"}, lookback=48, path=str(path))
-    found = perform(chosen, Place())
+    source = file_source(path)
+    chosen = settings(source, HORIZON, {"model": "mean"}, lookback=48)
+    found = perform(chosen, Place(files={source.sha256: path}))
     values = table[["a", "b"]].to_numpy()
     train = values[:420]
     scaled = (values - train.mean(0)) / train.std(0)
@@ -64,7 +67,7 @@ def test_a_cell_scores_every_test_window(table, path):
     assert found["windows"] == len(errors) == 115
     np.testing.assert_allclose(found["mse"], (errors**2).mean(), rtol=1e-5)
     np.testing.assert_allclose(found["mae"], np.abs(errors).mean(), rtol=1e-5)
-    pieces = [errors[i : i + 12] for i in range(0, 115, 12)]
+    pieces = np.array_split(errors, 9)  # of twelve windows or a little more
     np.testing.assert_allclose(
         found["pieces"]["mse"], [(piece**2).mean() for piece in pieces], rtol=1e-4
     )
@@ -72,11 +75,11 @@ def test_a_cell_scores_every_test_window(table, path):
 
 def test_known_data_are_taken_as_benchmarks_do(data_dir):
     """Rows as they stand: Weather has a stamp twice and nine too few, ETT ends after 20 months."""
-    weather, split = read("weather", None, data_dir)
+    weather, split = read(known_source("weather", data_dir))
     assert weather.length == 52_696
     assert weather.observed.all()
     assert (split.train.stop, split.val.stop, split.test.stop) == (36_887, 42_157, 52_696)
-    ett, split = read("ETTh1", None, data_dir)
+    ett, split = read(known_source("ETTh1", data_dir))
     assert ett.length == split.test.stop == 14_400
     assert split.val.start == 8_640
 
@@ -87,10 +90,9 @@ def test_all_cells_are_there(ranked):
     learned = {(m, h, s) for m in ("Fighter", "Linear") for h in (HORIZON, 12) for s in (0, 1)}
     assert cells == learned | {("WindowMean", h, 0) for h in (HORIZON, 12)}
     assert kept["provenance"]["device"].startswith("cpu: ")
-    assert [*kept["data"]] == ["load"]
     text = (folder / "accuracy.md").read_text()
-    assert "Mean rank of 3 models over 2 tasks" in text
-    assert "2 series, 115 windows" in text
+    assert "Mean rank of 3 models over the 2 tasks" in text
+    assert "load: 96 steps seen, 6 forecast**, 2 series, 115 test windows, at most 2 epochs" in text
 
 
 def test_the_learning_rate_is_the_best_on_validation(ranked):
@@ -110,23 +112,24 @@ def test_the_learning_rate_is_the_best_on_validation(ranked):
 
 
 @pytest.mark.parametrize("model", ["Fighter", "Linear"])
-def test_a_cell_comes_out_again_by_its_command(ranked, model, tmp_path):
+def test_a_cell_comes_out_again_by_its_command(ranked, model, tmp_path, monkeypatch):
     row = next(row for row in ranked[1]["rows"] if row["model"] == model and row["seed"] == 1)
-    program, name, *words = shlex.split(row["command"])
-    assert (program, name) == ("fighter", "leaderboard")
-    assert call(*words, "--results", tmp_path) == 0
-    (again,) = json.loads((tmp_path / "leaderboard.json").read_text())["rows"]
+    program, *words = shlex.split(row["command"])
+    assert program == "fighter"
+    monkeypatch.chdir(tmp_path)  # from wherever
+    assert main([*words, "--jobs", "1", "--results", "again"]) == 0
+    (again,) = json.loads((tmp_path / "again" / "leaderboard.json").read_text())["rows"]
     for metric in ("mse", "mae", "validation"):
         assert again["result"][metric] == row["result"][metric]
 
 
 def test_calls_add_up(path, tmp_path, capsys):
     """A later call ranks with what is there, replaces its own cells, and trains nothing twice."""
-    command = (path, "--horizons", HORIZON, "--results", tmp_path, "--seeds", 0)
+    command = (path, "--horizons", HORIZON, "--results", tmp_path, "--seeds", 0, 0)
     assert call(*command, "--models", "mean") == 0
     assert call(*command, "--models", "repeat") == 0
     capsys.readouterr()
-    assert call(*command, "--models", "mean", "repeat") == 0
+    assert call(*command, "--models", "mean", "repeat", "mean") == 0
     said = capsys.readouterr().out
     assert "2 runs, 2 of them done before" in said
     order = re.findall(r"^\| (\w+) \| \d", said, re.M)
@@ -135,23 +138,97 @@ def test_calls_add_up(path, tmp_path, capsys):
     assert sorted(order) == ["RepeatLast", "WindowMean"]
 
 
-def test_what_is_in_a_folder(path, tmp_path, nothing_cached):
-    for name in ("load.csv", "weather.csv", "ag_news_test.csv", "notes.md"):
-        (tmp_path / name).write_bytes(path.read_bytes())
+def test_results_belong_to_the_content_of_a_file(table, path, tmp_path, capsys):
+    """Not to its name: not if it changes, not if another has the same, not if it has two."""
+    file, other = tmp_path / "load.csv", tmp_path / "else" / "load.csv"
+    other.parent.mkdir()
+    file.write_bytes(path.read_bytes())
+    command = ("--models", "mean", "--horizons", HORIZON, "--results", tmp_path / "out")
+    assert call(file, *command) == 0
+    first = capsys.readouterr().out
+    assert call(path, *command) == 0
+    assert "1 runs, 1 of them done before" in capsys.readouterr().out
+    table.iloc[::-1].assign(date=table["date"]).to_csv(file, index=False)
+    other.write_bytes(path.read_bytes())
+    assert call(file, other, *command) == 0
+    said = capsys.readouterr().out
+    assert len(re.findall(r"^\*\*load \(\w{8}\): 96 steps seen", said, re.M)) == 2
+    assert len(re.findall(r"^\| WindowMean \| 0\.\d+ \|", said, re.M)) == 2  # no ± of two files
+    assert first.partition("| WindowMean")[2].partition("\n")[0] in said
+
+
+def test_other_budgets_are_other_tasks(path, tmp_path, capsys):
+    command = (path, "--models", "linear", "--horizons", HORIZON, "--seeds", 0)
+    for epochs, lr in ((1, 1e-3), (2, 1e-3)):
+        flags = ("--max-epochs", epochs, "--lr", lr, "--results", tmp_path)
+        assert call(*command, *flags) == 0
+    said = capsys.readouterr().out
+    title = "115 test windows, at most {} epochs, learning rate 0.001 for all but Fighter"
+    assert said.count(title.format(1)) == 2  # the first call's table stays
+    assert said.count(title.format(2)) == 1
+
+
+def test_tables_with_other_models_each(path, tmp_path, capsys):
+    """No ranks over tasks that do not have the same models."""
+    folder = ("--results", tmp_path)
+    assert call(path, "--models", "mean", "repeat", "--horizons", 6, *folder) == 0
+    assert call(path, "--models", "mean", "naive", "--horizons", 12, *folder) == 0
+    assert "Mean rank" not in capsys.readouterr().out
+
+
+def test_a_forecast_without_error(tmp_path, capsys):
+    times = pd.date_range("2024-01-01", periods=300, freq="h")
+    file = tmp_path / "flat.csv"
+    pd.DataFrame({"ds": times, "a": np.arange(300) % 24.0}).to_csv(file, index=False)
+    command = (file, "--models", "naive", "mean", "--results", tmp_path / "out")
+    assert call(*command, "--lookback", 48) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^\| SeasonalNaive \| 0\.0000 .* \| -100\.0% WindowMean", said, re.M)
+    assert re.search(r"^\| WindowMean \| \S+ \| \S+ \| SeasonalNaive", said, re.M)
+
+
+def test_what_failed_is_told_after_the_rest(path, tmp_path, capsys, monkeypatch):
+    def sometimes(chosen, place):
+        if chosen["options"]["model"] == "repeat":
+            raise FighterError("it did not work")
+        return perform(chosen, place)
+
+    monkeypatch.setattr(cells, "perform", sometimes)
+    flags = ("--models", "mean", "repeat", "--horizons", 6, "--results", tmp_path)
+    assert call(path, *flags) == 1
+    spoken = capsys.readouterr()
+    assert "| WindowMean |" in spoken.out
+    assert "1 of 2 runs failed, the others are kept; the first: " in spoken.err
+    assert spoken.err.endswith("it did not work\n")
+
+
+def test_what_is_in_a_folder(path, tmp_path, nothing_cached, data_dir):
+    for name in ("load.csv", "weather.csv"):  # the second is not the one that everybody knows
+        (tmp_path / name).write_bytes(path.read_bytes() + name.encode()[:0] + b"\n" * len(name))
+    (tmp_path / "text.csv").write_text("title,label\nSome news,1\n")
+    (tmp_path / "notes.md").write_text("nothing")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "copy.parquet").write_bytes((data_dir / "ETTh1.parquet").read_bytes())
     said = []
-    own = str(tmp_path / "load.csv")
-    assert sources((), tmp_path, said.append) == [Source("load", own), Source("weather")]
+    found = find_sources((), tmp_path, None, said.append)
+    assert [(source.name, source.known) for source in found] == [
+        ("ETTh1", "ETTh1"), ("load", None), ("weather", None),
+    ]  # fmt: skip
     assert len(said) == 1
-    assert said[0].startswith("ag_news_test.csv is left out")
-    assert sources((), tmp_path / "load.csv") == [Source("load", own)]
-    assert sources(("etth1", own), None) == [Source("ETTh1"), Source("load", own)]
-    with pytest.raises(FighterError, match="There is no data set 'nothing'"):
-        sources(("nothing",), None)
-    with pytest.raises(FighterError, match="weather was not found"):
-        sources((), None)
+    assert said[0].startswith("text.csv is left out: ")
+    assert [s.name for s in find_sources((), tmp_path / "load.csv")] == ["load"]
+    assert [s.name for s in find_sources(("etth1",), data_dir)] == ["ETTh1"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FighterError, match="has no CSV or Parquet file"):
-        sources((), tmp_path / "empty")
+    for data, place, message in (
+        (("nothing",), None, "There is no data set 'nothing'"),
+        (("nothing.csv",), None, "There is no file nothing.csv"),
+        ((str(tmp_path),), None, "is a folder"),
+        ((), None, "weather was not found"),
+        ((), tmp_path / "empty", "has no CSV or Parquet file"),
+        ((), tmp_path / "nowhere", "there is no such folder or file"),
+    ):
+        with pytest.raises(FighterError, match=message):
+            find_sources(data, place)
 
 
 @pytest.fixture
@@ -160,22 +237,62 @@ def nothing_cached(tmp_path, monkeypatch):
         monkeypatch.setenv(name, str(tmp_path / "cache"))
 
 
-def test_own_data_have_a_horizon_of_their_own(path):
-    assert leaderboard.horizons_for(Source("load", str(path)), Place()) == (24,)
-    assert leaderboard.horizons_for(Source("weather"), Place()) == (96, 192)
+def test_own_columns(table, tmp_path, capsys):
+    file = tmp_path / "long.csv"
+    long = table.rename(columns={"date": "when"}).melt("when", var_name="zone", value_name="mw")
+    pd.concat([long, long.tail(3)]).to_csv(file, index=False)
+    command = (file, "--models", "mean", "--horizons", HORIZON, "--results", tmp_path / "out")
+    assert call(*command) == 1
+    assert "--time-col" in capsys.readouterr().err
+    names = ("--id-col", "zone", "--time-col", "when", "--target-col", "mw")
+    assert call(*command, *names) == 0
+    said = capsys.readouterr().out
+    assert "2 series, 115 test windows" in said
+    assert "3 duplicated" in said  # what was mended is told
+
+
+def test_own_data_have_a_horizon_of_their_own(path, data_dir):
+    assert horizons_for(file_source(path)) == (24,)
+    assert horizons_for(known_source("ETTh1", data_dir)) == (96, 192)
+
+
+def test_help_names_every_model(capsys):
+    with pytest.raises(SystemExit):
+        call("--help")
+    said = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
+    listed = said.partition("all unless given: ")[2].partition(".")[0]
+    assert sorted(listed.split(", ")) == sorted(CORES)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--models", "nobody"], "'nobody' is not one of fighter"),
-        (["--models", "mean", "--horizons", "400"], "400 steps do not fit into the 60 rows"),
-        (["--models", "mean", "--seeds"], "seeds: give at least one"),
+        (["--models", "mean", "load.csv"], "Files come first"),
+        (["--horizons", "400"], "400 steps do not fit into the 60 rows"),
+        (["--horizons", "0"], "needs a whole number of at least 1"),
+        (["--lookback", "500"], "do not fit into the 420 rows"),
+        (["--lookback", "-3"], "--lookback -3: needs a whole number of at least 1"),
+        (["--max-epochs", "0"], "--max-epochs 0: needs a whole number of at least 1"),
+        (["--lr", "-1"], "--lr -1.0: needs a number above 0"),
+        (["--seeds"], "seeds: give at least one"),
     ],
 )
 def test_wrong_input(path, tmp_path, capsys, arguments, message):
+    """Told before anything is trained."""
     assert call(path, *arguments, "--results", tmp_path) == 1
-    assert message in capsys.readouterr().err
+    spoken = capsys.readouterr()
+    assert message in spoken.err
+    assert "runs" not in spoken.out
+
+
+def test_rows_without_values_are_refused(table, tmp_path, capsys):
+    file = tmp_path / "ends.csv"
+    table.assign(
+        a=table["a"].where(table.index < 470), b=table["b"].where(table.index < 470)
+    ).to_csv(file, index=False)
+    assert call(file, "--models", "mean", "--horizons", 6, "--results", tmp_path / "out") == 1
+    assert "no value in the 120 rows to test" in capsys.readouterr().err
 
 
 def test_signs():
@@ -183,7 +300,9 @@ def test_signs():
     noise = draw.normal(size=40)
     assert sign_test(noise, noise) == 1
     assert sign_test(noise, noise + 5) == sign_test(noise + 5, noise) == 1e-4
+    few = np.arange(1.0, 8)
+    assert sign_test(few, 0 * few) == 2 / 2**7  # all of them, and all of them turned
     # Under chance alone every value is as likely as any other.
-    found = [sign_test(draw.normal(size=30), draw.normal(size=30), 199) for _ in range(200)]
+    found = [sign_test(draw.normal(size=30), draw.normal(size=30), 200) for _ in range(200)]
     assert abs(np.mean(found) - 0.5) < 0.08
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.1

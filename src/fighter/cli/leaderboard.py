@@ -5,12 +5,15 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from ..errors import FighterError
 from ..experiments.accuracy import write_page
-from ..experiments.leaderboard import Contest, horizons_for, sources
+from ..experiments.leaderboard import Contest, check_models, horizons_for
 from ..experiments.leaderboard import leaderboard as run
 from ..experiments.runs import Place, usual_jobs
+from ..experiments.sources import find_sources, read
 from ..models import CORES
 from ..output import check_target
+from .speech import plain_words
 
 
 def leaderboard(
@@ -22,6 +25,10 @@ def leaderboard(
     seeds: tuple[int, ...] = (0, 1, 2),
     lr: float | None = None,
     max_epochs: int | None = None,
+    id_col: str | None = None,
+    time_col: str | None = None,
+    target_col: str | None = None,
+    freq: str | None = None,
     jobs: int | None = None,
     results: Path = Path("leaderboard"),
     page: Path | None = None,
@@ -39,12 +46,18 @@ def leaderboard(
     Args:
         data: files (CSV or Parquet) or names of known data sets; unless given, all in --data-dir,
             or the benchmarks at hand.
-        models: those to rank; all unless given.
+        models: those to rank, all unless given: fighter, autoformer, cyclenet, dlinear, gcn, gfsa,
+            informer, itransformer, linear, mean, naive, normlin, patchtst, reformer, repeat,
+            seq2seq, transformer.
         horizons: steps to forecast; 96 and 192 for known data sets, else a season, unless given.
         lookback: steps that models see; 96 for known data sets, else by the data, unless given.
         seeds: of every model that learns.
         lr: learning rate of all but Fighter; the best of three on validation unless given.
         max_epochs: passes over the training windows at most; by the size of the data unless given.
+        id_col: column of a long table that names the series; unique_id unless given.
+        time_col: column of the time stamps; ds or the first that holds any, unless given.
+        target_col: column of a long table with the values; y unless given.
+        freq: step of the time axis, such as h or 10min; inferred unless given.
         jobs: runs at a time; one per core unless given, 12 at most.
         results: folder for the results (JSON) and the runs.
         page: Markdown file to write; accuracy.md in the results unless given.
@@ -56,18 +69,33 @@ def leaderboard(
     page = page or results / "accuracy.md"
     check_target(results)
     check_target(page, (".md",))
+    check_models(models)
+    columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col, "freq": freq}
 
     def say(line: str) -> None:
         print(line, flush=True)
 
-    found = sources(data, data_dir, say)
-    contest = Contest(
-        models or tuple(CORES),
-        {source: horizons or horizons_for(source, place) for source in found},
-        lookback,
-        seeds,
-        lr,
-        max_epochs,
-    )
-    run(contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say)
+    with plain_words():
+        given = {name: value for name, value in columns.items() if value is not None}
+        found = find_sources(data, data_dir, given, say)
+        for source in found:
+            if source.known is None and (quirks := read(source)[0].quirks):
+                say(f"{source.file}: {' '.join(quirks)}")
+        contest = Contest(
+            _once(models) or tuple(CORES),
+            {source: _once(horizons) or horizons_for(source) for source in found},
+            lookback,
+            _once(seeds),
+            lr,
+            max_epochs,
+        )
+        failures = run(
+            contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say
+        )
     print(f"\n{write_page(results, page)}\n\nWritten to {page}")
+    if failures:
+        raise FighterError(failures[0])
+
+
+def _once(values: tuple) -> tuple:
+    return tuple(dict.fromkeys(values))

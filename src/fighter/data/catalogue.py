@@ -183,12 +183,6 @@ def entry(name: str, part: str | None = None) -> tuple[DataSet, Part]:
     return found, found.parts[part or next(iter(found.parts))]
 
 
-def owner(file: str) -> tuple[DataSet, str] | None:
-    """Which data set, and which part of it, a file of this name is."""
-    parts = ((found, name, part) for found in _ENTRIES for name, part in found.parts.items())
-    return next(((found, name) for found, name, part in parts if file in part.names), None)
-
-
 def places(data_dir: str | Path | None = None) -> list[Path]:
     """List the folders where data sets are looked for, the first to be written to."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fighter"
@@ -241,11 +235,19 @@ def fetch(
 
 
 def load(
-    name: str, data_dir: str | Path | None = None, clean: bool = False, part: str | None = None
+    name: str,
+    data_dir: str | Path | None = None,
+    clean: bool = False,
+    part: str | None = None,
+    *,
+    file: Path | None = None,
 ) -> Any:
-    """Read a data set as a pandas table; ``clean`` empties the cells that mark missing data."""
+    """Read a data set as a pandas table; ``clean`` empties the cells that mark missing data.
+
+    It is looked for as :func:`find` does, unless ``file`` says where it is.
+    """
     dataset, _ = entry(name, part)
-    path = find(name, data_dir, part)
+    path = file or find(name, data_dir, part)
     bare = dataset.name == "agnews" and path.suffix == ".csv"  # no header, classes from 1 on
     table = read_table(path, ("label", "title", "description") if bare else None)
     if bare:

@@ -47,6 +47,8 @@ def missing_column(name: str, role: str, columns: Sequence[str]) -> FighterError
         column for column in columns if column.casefold() == name.casefold()
     ]
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    if not near and role == "time":
+        hint = " Name the one with the stamps: time_col='…'."
     return FighterError(
         f"There is no {role} column {name!r}. The table has {listing(columns)}.{hint}"
     )

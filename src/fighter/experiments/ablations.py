@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from .cells import settings
 from .runs import Record, Run
+from .sources import Source
 from .tables import by, count, markdown, mean, number
 
 TITLE = "What each part is worth"
@@ -64,7 +65,10 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
 
 
 def plan(
-    data: Sequence[str], groups: Sequence[str], seeds: Sequence[int], max_epochs: int | None = None
+    data: Sequence[Source],
+    groups: Sequence[str],
+    seeds: Sequence[int],
+    max_epochs: int | None = None,
 ) -> list[Run]:
     """All runs; those that several tables share are made once."""
     budget = {} if max_epochs is None else {"max_epochs": max_epochs}
@@ -72,14 +76,14 @@ def plan(
         Run(
             "cells",
             settings(
-                name, HORIZON, {**variant.options, **budget}, lookback=LOOKBACK,
+                source, HORIZON, {**variant.options, **budget}, lookback=LOOKBACK,
                 change=variant.change, seed=seed,
             ),
-            {"group": group, "variant": label, "data": name, "seed": seed},
+            {"group": group, "variant": label, "data": source.name, "seed": seed},
         )
         for group in groups
         for label, variant in GROUPS[group].items()
-        for name in data
+        for source in data
         for seed in seeds
     ]  # fmt: skip
 

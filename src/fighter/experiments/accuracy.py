@@ -9,7 +9,7 @@ from .page import join, origin, read_results
 HEAD = """
 # Accuracy
 
-Written from the results beside it (in the repository `results/accuracy`) by `fighter leaderboard`.
+Written by `fighter leaderboard` from the results beside it.
 """
 
 

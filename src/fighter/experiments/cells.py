@@ -2,16 +2,12 @@
 
 import time
 from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..data import Panel, Split, catalogue, splits, to_panel
-from ..data.files import import_pandas, read_table
-from ..data.frequency import HOUR
+from ..data import Panel
 from ..errors import FighterError
 from ..evaluation import scored_windows, window_errors
 from ..forecaster import Forecaster
@@ -19,24 +15,26 @@ from ..models import ForecastNet
 from ..training.losses import Objective, forecast_objective
 from .changes import CHANGES, LOSSES, diagnose
 from .runs import Place
+from .sources import Source, read
 
 
 def settings(
-    data: str,
+    source: Source,
     horizon: int,
     options: Mapping[str, Any],
     *,
     lookback: int | None = None,
-    path: str | None = None,
     change: str | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All that a cell depends on.
 
-    ``options`` are those of the Forecaster, ``path`` is the file of a table that the catalogue
-    does not know, ``change`` one of the changes to its network or its loss.
+    ``options`` are those of the Forecaster, ``change`` one of the changes to its network or its
+    loss.
     """
-    return {**locals(), "options": dict(options)}
+    data = {"sha256": source.sha256, "known": source.known, "columns": dict(source.columns)}
+    rest = {"horizon": horizon, "lookback": lookback, "options": dict(options)}
+    return {**data, **rest, "change": change, "seed": seed}
 
 
 class Changed(Forecaster):
@@ -57,7 +55,8 @@ class Changed(Forecaster):
 
 def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Fit and score."""
-    data, split = read(settings["data"], settings["path"], place.data_dir)
+    checksum, columns = settings["sha256"], tuple(settings["columns"].items())
+    data, split = read(Source("", place.files[checksum], checksum, settings["known"], columns))
     validation, test = (part.stop - part.start for part in (split.val, split.test))
     model = Changed(
         settings["horizon"],
@@ -83,8 +82,9 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     windows, _, offset = scored_windows(model, data, test)
     errors = window_errors(model.network, windows, offset)
     best = min(model.history, key=lambda record: record["validation"])
-    # By the piece too, to compare models with: two horizons apart, windows share no target.
-    pieces = np.add.reduceat(errors, range(0, len(windows), 2 * model.horizon), axis=1)
+    # In stretches of two horizons too, to compare models by: only neighbours share targets.
+    count = max(len(windows) // (2 * model.horizon), 1)
+    pieces = np.stack([part.sum(1) for part in np.array_split(errors, count, axis=1)], 1)
     pieces = pieces[:, pieces[2] > 0]
     return {
         "mse": float(errors[0].sum() / errors[2].sum()),
@@ -94,7 +94,7 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
         "windows": len(windows),
         "series": data.n_series,
         "epochs": len(model.history),
-        "best_epoch": best["epoch"],
+        "best_epoch": best["epoch"] if model.network.core.learned else None,
         "parameters": sum(p.numel() for p in model.network.parameters() if p.requires_grad),
         "train_seconds": round(seconds, 1),
         "memory_mib": None if memory is None else round(memory),
@@ -104,26 +104,3 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
             for name, part in zip(("mse", "mae"), pieces, strict=False)
         },
     }
-
-
-@lru_cache(maxsize=4)
-def read(name: str, path: str | None, data_dir: Path | None) -> tuple[Panel, Split]:
-    """A data set, and its rows to train on, to choose on and to test on: 70, 10 and 20 %.
-
-    Of the known ones the rows are taken as they stand, one step after the other whatever their
-    stamps say, and marks for missing values as numbers, as benchmarks do. ETT has a split of its
-    own.
-    """
-    table = catalogue.load(name, data_dir) if path is None else read_table(Path(path))
-    freq = None
-    if path is None:
-        freq = catalogue.entry(name)[0].freq
-        column = table.columns[0]
-        table[column] = import_pandas().date_range(
-            table[column].iloc[0], periods=len(table), freq=freq
-        )
-    data = to_panel(table, freq=freq)
-    if path is None and catalogue.entry(name)[0].split == "ett":
-        split = splits.ett(data.length, HOUR // data.freq.count)
-        return data.slice(None, split.test.stop), split
-    return data, splits.by_fraction(data.length)

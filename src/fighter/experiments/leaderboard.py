@@ -1,43 +1,42 @@
 """Models ranked on the same windows of the same data, each with the same budget."""
 
-import hashlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..data import catalogue
-from ..data.files import PARQUET, TEXT
 from ..errors import FighterError
 from ..forecaster import COLUMNS
 from ..models import CORES
-from .cells import read, settings
+from .cells import settings
 from .page import read_results
 from .provenance import provenance
 from .runs import Place, Record, Run, perform, write_rows
+from .sources import Source, read
 from .tables import by, count, markdown, mean, number
 
 TITLE = "Leaderboard"
 WORDS = """
-Every model sees the same windows, is trained with the same loss (absolute error), the same number
-of epochs and the same rule for stopping, and has its weights averaged; the epoch is chosen on
-validation, and every test window is scored. Errors are in deviations of the training rows: mean ±
-deviation over seeds. Fighter is `Forecaster(horizon, lookback)` and nothing else. The others are as
-their papers have them, in the same frame of window normalisation; each has the learning rate, of
-{rates}, that was best on validation at the first horizon. A learned cycle is part of Fighter and
-CycleNet only.
+The first 70 % of the rows are trained on, the next 10 % choose the epoch, and every window of the
+last 20 % is scored (of ETT, 12, 4 and 4 months). Errors are in standard deviations of each series
+over the training rows, mean ± deviation over seeds; lower is better. Every model sees the same
+windows, is trained for the absolute error, for as many epochs and with the same rule for stopping,
+and what is scored is a running average of its weights. Fighter is `Forecaster(horizon, lookback)`.
+The others are as their papers have them, with each window brought to mean 0 and deviation 1; of the
+learning rates {rates} each has the one that was best on the rows that choose, at the first horizon,
+unless a title says otherwise. Only Fighter and CycleNet learn a cycle.
 
-*Against*: the difference in MSE to the best of the other models, in how many seeds the model was
-better, and the probability of a mean difference at least as large over windows if each stretch of
-two horizons were as likely to favour either (signs drawn 10,000 times).
+*Against* is the best of the other models: the difference in MSE, the number of seeds in which it
+was beaten, and how likely a difference at least as large would be if each stretch of two horizons
+favoured either by chance (random signs; none is given for fewer than six stretches).
 """
 FILE = "leaderboard.json"
 RATES = (1e-3, 3e-4, 1e-4)
-BENCHMARKS = ("weather", "eia_demand_hourly", "ETTh1")
-LOOKBACK, HORIZONS = 96, (96, 192)  # of benchmarks, unless given
+LOOKBACK, HORIZONS = 96, (96, 192)  # of known data sets, unless given
 PEER: Mapping[str, Any] = {"cycle": None, "calendar": False}
 # What differs from the defaults: sizes as published, which suit data sets of this kind.
 OWN: Mapping[str, Mapping[str, Any]] = {
@@ -45,64 +44,13 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "cyclenet": {"calendar": False},
     "itransformer": {**PEER, "width": 512, "layers": 3},
 }
-
-
-class Source(NamedTuple):
-    """A data set to rank on."""
-
-    name: str
-    path: str | None = None  # where the catalogue does not know it
+ENOUGH = 6  # stretches, for a probability below 0.05 to be possible
 
 
 def options_of(model: str) -> dict[str, Any]:
     """The settings of a Forecaster that make the model of the paper."""
-    if model not in CORES:
-        raise FighterError(f"models: {model!r} is not one of {', '.join(CORES)}")
     own = OWN.get(model, PEER if CORES[model].learned else {})
     return {"model": model, **own}
-
-
-def sources(
-    data: Sequence[str], data_dir: Path | None, say: Callable[[str], None] = lambda line: None
-) -> list[Source]:
-    """The data sets that are meant: names of the catalogue, and files.
-
-    Without any, those in ``data_dir``, a folder or a file; without that, the benchmarks at hand.
-    """
-    if data:
-        return [_source(text) for text in data]
-    if data_dir is None:
-        found = [Source(name) for name in BENCHMARKS if catalogue.at_hand(name)]
-        if not found:
-            catalogue.find(BENCHMARKS[0])  # raises, and tells how to get it
-        return found
-    if not data_dir.is_dir():
-        return [_source(str(data_dir))]
-    found = []
-    for file in sorted(data_dir.iterdir()):
-        if not file.name.casefold().endswith((*TEXT, *PARQUET)):
-            continue
-        known, part = catalogue.owner(file.name) or (None, "")
-        if known is None:
-            found.append(Source(_stem(file), str(file)))
-        elif known.freq and part == "all":
-            found.append(Source(known.name))
-        else:
-            say(f"{file.name} is left out: part {part} of {known.name} is nothing to rank on")
-    if not found:
-        raise FighterError(f"{data_dir} has no CSV or Parquet file with series to rank models on")
-    return [*dict.fromkeys(found)]
-
-
-def _source(text: str) -> Source:
-    path = Path(text)
-    if text.casefold().endswith((*TEXT, *PARQUET)) or path.exists():
-        return Source(_stem(path), text)
-    return Source(catalogue.entry(text)[0].name)
-
-
-def _stem(file: Path) -> str:
-    return file.name.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -128,19 +76,29 @@ class Contest:
     def __post_init__(self) -> None:
         if not self.seeds:
             raise FighterError("seeds: give at least one, such as 0")
-        for model in self.models:
-            options_of(model)  # raises where there is none
+        for name, values in (
+            ("horizons", [h for horizons in self.horizons.values() for h in horizons]),
+            ("lookback", [self.lookback]),
+            ("max_epochs", [self.max_epochs]),
+        ):
+            if bad := [v for v in values if v is not None and v < 1]:
+                raise FighterError(f"{name}={bad[0]}: needs a whole number of at least 1")
+        if self.lr is not None and not self.lr > 0:
+            raise FighterError(f"lr={self.lr}: needs a number above 0")
+        for source, horizons in self.horizons.items():
+            check_rows(source, max(horizons), self.lookback)
 
     def run(self, source: Source, horizon: int, model: str, seed: int, rate: float | None) -> Run:
         """One cell."""
-        lookback = self.lookback or (LOOKBACK if source.path is None else None)
-        chosen = {"lr": rate, "max_epochs": self.max_epochs if CORES[model].learned else None}
+        lookback = self.lookback or (LOOKBACK if source.known else None)
+        learned = CORES[model].learned
+        chosen = {"lr": rate, "max_epochs": self.max_epochs if learned else None}
         options = options_of(model) | {k: v for k, v in chosen.items() if v is not None}
+        tags = {"data": source.name, "horizon": horizon, "model": COLUMNS[model], "seed": seed}
         return Run(
             "cells",
-            settings(source.name, horizon, options, lookback=lookback, path=source.path, seed=seed),
-            {"data": source.name, "horizon": horizon, "model": COLUMNS[model], "seed": seed}
-            | ({} if rate is None else {"lr": rate}),
+            settings(source, horizon, options, lookback=lookback, seed=seed),
+            tags if rate is None else {**tags, "lr": rate},
         )
 
     def trials(self) -> dict[tuple[Source, str], dict[float, Run]]:
@@ -154,18 +112,58 @@ class Contest:
             if model != "fighter" and CORES[model].learned and self.lr is None
         }
 
-    def cells(self, rates: Mapping[tuple[Source, str], float]) -> list[Run]:
+    def cells(self, rates: Mapping[tuple[Source, str], float]) -> list[tuple[Source, Run]]:
         """All cells, the longest first, but for those that still wait for their learning rate."""
         waiting = self.trials().keys() - rates.keys()
         given = {m: self.lr for m in self.models if m != "fighter" and CORES[m].learned}
         return [
-            self.run(source, horizon, model, seed, rates.get((source, model), given.get(model)))
+            (source, self.run(source, horizon, model, seed, rate))
             for source, horizons in self.horizons.items()
             for horizon in sorted(horizons, reverse=True)
             for model in self.models
             if (source, model) not in waiting
+            for rate in [rates.get((source, model), given.get(model))]
             for seed in (self.seeds if CORES[model].learned else self.seeds[:1])
         ]
+
+
+def check_models(models: Sequence[str]) -> None:
+    """Refuse a name that no model has."""
+    for model in models:
+        if model not in CORES:
+            file = " Files come first, before any flag." if "." in model else ""
+            raise FighterError(f"models: {model!r} is not one of {', '.join(CORES)}.{file}")
+
+
+def check_rows(source: Source, horizon: int, lookback: int | None) -> None:
+    """Windows must fit and hold targets; told before anything is trained."""
+    data, split = read(source)
+    train, rows = split.train.stop, split.val.stop - split.val.start
+    if horizon > rows:
+        raise FighterError(
+            f"horizons: {horizon} steps do not fit into the {rows} rows of {source.name} that "
+            "choose the epoch, 10 % of all: take fewer"
+        )
+    if (lookback or 1) + horizon > train:
+        raise FighterError(
+            f"lookback={lookback} and a horizon of {horizon} do not fit into the {train} rows of "
+            f"{source.name} to train on: take fewer"
+        )
+    for what, part in (("train on", split.train), ("choose by", split.val), ("test", split.test)):
+        if not data.observed[part].any():
+            raise FighterError(
+                f"{source.name} has no value in the {part.stop - part.start} rows to {what}, "
+                f"{part.start + 1} to {part.stop}"
+            )
+
+
+def horizons_for(source: Source) -> tuple[int, ...]:
+    """Of a known data set 96 and 192 steps; else a season, and a twentieth of the rows at most."""
+    if source.known:
+        return HORIZONS
+    data, _ = read(source)
+    season = (*data.freq.season, 24)[0]
+    return (max(min(season, data.length // 20), 1),)
 
 
 def leaderboard(
@@ -175,46 +173,57 @@ def leaderboard(
     *,
     jobs: int = 1,
     say: Callable[[str], None] = lambda line: None,
-) -> None:
-    """Train and score; keep the cells in ``folder``, beside those of other calls."""
-    for source, horizons in contest.horizons.items():
-        _check(source, max(horizons), place)
+) -> list[str]:
+    """Train and score; keep the cells in ``folder``, beside those of other calls.
+
+    Returns:
+        What failed; the cells that did not are kept.
+    """
+    failures: list[str] = []
+    files = {source.sha256: source.file for source in contest.horizons}
+    place = replace(place, files=files)
+
+    def made(runs: Sequence[Run]) -> dict[str, Record]:
+        rows = perform(runs, folder / "runs", place, jobs=jobs, say=say, failed=failures.append)
+        return {Run("cells", row["settings"]).key: row for row in rows}
+
     trials = contest.trials()
     first = [run for runs in trials.values() for run in runs.values()]
-    # Cells that do not wait for a learning rate are made meanwhile.
-    runs = [*first, *contest.cells({})]
-    records = perform(runs, folder / "runs", place, jobs=jobs, say=say)
-    error = {r.key: row["result"]["validation"] for r, row in zip(runs, records, strict=True)}
+    ready = [run for _, run in contest.cells({})]  # made while learning rates are found out
+    rest = len(contest.cells(dict.fromkeys(trials, RATES[0]))) - len(ready) - len(trials)
+    say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {rest}")
+    found = made([*first, *ready])
     rates = {
-        key: min(tried, key=lambda rate, tried=tried: error[tried[rate].key])
-        for key, tried in trials.items()
+        key: min(scores, key=lambda rate, scores=scores: scores[rate])
+        for key, runs in trials.items()
+        if (
+            scores := {
+                rate: found[run.key]["result"]["validation"]
+                for rate, run in runs.items()
+                if run.key in found
+            }
+        )
     }
-    rows = perform(contest.cells(rates), folder / "runs", place, jobs=jobs, say=say)
+    cells = contest.cells(rates)
+    found = made([run for _, run in cells])
+    budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
+    rows = [
+        {**found[run.key], **budget, "command": _command(source, run.settings, place.device)}
+        for source, run in cells
+        if run.key in found
+    ]
     path = folder / FILE
-    before = read_results(path) if path.exists() else {"rows": [], "data": {}}
-    sums = {source.name: _checksum(source, place) for source in contest.horizons}
+    before = read_results(path)["rows"] if path.exists() else []
+    new = {_cell(row) for row in rows}
     head = {
         "provenance": provenance("fighter", place.device),
         "rates": ", ".join(f"{rate:g}" for rate in RATES),
-        "data": before["data"] | sums,
     }
-    made = {_cell(row) for row in rows}
-    kept = [row for row in before["rows"] if _cell(row) not in made]
-    write_rows(path, head, kept + [{**row, "command": command(row["settings"])} for row in rows])
+    write_rows(path, head, [*(row for row in before if _cell(row) not in new), *rows])
+    return failures
 
 
-def _check(source: Source, horizon: int, place: Place) -> None:
-    """Windows must fit into the rows; told before anything is trained."""
-    _, split = read(source.name, source.path, place.data_dir)
-    rows = split.val.stop - split.val.start
-    if horizon > rows:
-        raise FighterError(
-            f"horizons: {horizon} steps do not fit into the {rows} rows of {source.name} that "
-            "choose the epoch, 10 % of all: take fewer"
-        )
-
-
-def command(chosen: Mapping[str, Any]) -> str:
+def _command(source: Source, chosen: Mapping[str, Any], device: str) -> str:
     """What makes a cell again."""
     options = chosen["options"]
     flags = {
@@ -223,71 +232,71 @@ def command(chosen: Mapping[str, Any]) -> str:
         "seeds": chosen["seed"],
         "lookback": chosen["lookback"],
         "lr": options.get("lr"),
-        "max-epochs": options.get("max_epochs"),
+        "max_epochs": options.get("max_epochs"),
+        **chosen["columns"],
+        "device": device,
     }
-    words = ["fighter", "leaderboard", chosen["path"] or chosen["data"]]
+    words = ["fighter", "leaderboard", source.argument]
     for flag, value in flags.items():
-        words += [] if value is None else [f"--{flag}", str(value)]
+        words += [] if value is None else [f"--{flag.replace('_', '-')}", str(value)]
     return shlex.join(words)
+
+
+def _task(row: Record) -> tuple[Any, ...]:
+    """What models are compared within."""
+    chosen = row["settings"]
+    data = chosen["sha256"], str(chosen["columns"]), row["result"]["lookback"], row["horizon"]
+    return *data, row["max_epochs"], row["given_lr"]
 
 
 def _cell(row: Record) -> tuple[Any, ...]:
     """What a later run takes the place of."""
-    chosen = row["settings"]
-    return (
-        chosen["data"],
-        chosen["path"],
-        row["result"]["lookback"],
-        *(row[tag] for tag in ("horizon", "model", "seed")),
-    )
-
-
-def _checksum(source: Source, place: Place) -> str:
-    path = Path(source.path) if source.path else catalogue.find(source.name, place.data_dir)
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def horizons_for(source: Source, place: Place) -> tuple[int, ...]:
-    """Of a benchmark 96 and 192 steps; else a season, and a twentieth of the rows at most."""
-    if source.path is None:
-        return HORIZONS
-    data, _ = read(source.name, source.path, place.data_dir)
-    season = (*data.freq.season, 24)[0]
-    return (max(min(season, data.length // 20), 1),)
+    return *_task(row), row["model"], row["seed"]
 
 
 def section(rows: Sequence[Record]) -> str:
     """A table for each task, and one of ranks if there are several."""
-    tasks: dict[tuple[str, int, int], list[Record]] = {}
-    for row in rows:
-        tasks.setdefault((row["data"], row["result"]["lookback"], row["horizon"]), []).append(row)
-    parts = []
-    for (data, lookback, horizon), cells in tasks.items():
-        series, windows = (cells[0]["result"][name] for name in ("series", "windows"))
-        title = f"**{data}: {lookback} steps to {horizon}**, {series} series, {windows:,} windows"
-        parts.append(f"{title}\n\n{_table(by(cells, 'model'))}")
+    tasks: dict[tuple[Any, ...], list[Record]] = {}
+    for row in sorted(rows, key=lambda row: row["seed"]):
+        tasks.setdefault(_task(row), []).append(row)
     ranks = _ranks([by(cells, "model") for cells in tasks.values()])
-    return "\n\n".join([*ranks, *parts])
+    tables = [f"{_title(cells, rows)}\n\n{_table(by(cells, 'model'))}" for cells in tasks.values()]
+    return "\n\n".join([*ranks, *tables])
+
+
+def _title(cells: Sequence[Record], rows: Sequence[Record]) -> str:
+    first, result = cells[0], cells[0]["result"]
+    name, checksum = first["data"], first["settings"]["sha256"]
+    if any(r["data"] == name and r["settings"]["sha256"] != checksum for r in rows):
+        name = f"{name} ({checksum[:8]})"  # of the file's content
+    parts = [
+        f"**{name}: {result['lookback']} steps seen, {first['horizon']} forecast**",
+        f"{result['series']} series",
+        f"{result['windows']:,} test windows",
+    ]
+    if first["max_epochs"]:
+        parts.append(f"at most {first['max_epochs']} epochs")
+    if first["given_lr"]:
+        parts.append(f"learning rate {first['given_lr']:g} for all but Fighter")
+    return ", ".join(parts)
 
 
 def _ranks(tasks: Sequence[Mapping[str, list[Record]]]) -> list[str]:
     """Mean place over the tasks that have all models of the largest field."""
     field = max(tasks, key=len)
-    tasks = [task for task in tasks if len(task) == len(field)]
+    tasks = [task for task in tasks if {*task} == {*field}]
     if len(tasks) < 2 or len(field) < 2:
         return []
     places = {
-        model: np.array(
-            [[_place(task, model, error) for error in ("mse", "mae")] for task in tasks]
-        )
+        model: np.array([[_place(task, model, name) for name in ("mse", "mae")] for task in tasks])
         for model in field
     }
     lines = [
         [model, *(f"{rank:.1f}" for rank in found.mean(0)), str((found[:, 0] == 1).sum())]
         for model, found in sorted(places.items(), key=lambda item: item[1].mean())
     ]
-    title = f"**Mean rank of {len(field)} models over {len(tasks)} tasks**"
-    header = ["model", "rank by MSE", "rank by MAE", "first by MSE"]
+    title = f"**Mean rank of {len(field)} models over the {len(tasks)} tasks that have them all**"
+    header = ["model", "rank by MSE", "rank by MAE", "times first by MSE"]
     return [f"{title}\n\n{markdown(header, lines)}"]
 
 
@@ -298,6 +307,7 @@ def _place(task: Mapping[str, list[Record]], model: str, error: str) -> int:
 
 def _table(models: Mapping[str, list[Record]]) -> str:
     order = sorted(models, key=lambda model: mean(models[model], "mse"))
+    gpu = any(result["memory_mib"] is not None for results in models.values() for result in results)
     lines = []
     for model in order:
         results = models[model]
@@ -311,28 +321,38 @@ def _table(models: Mapping[str, list[Record]]) -> str:
                 count(results, "parameters"),
                 count(results, "best_epoch"),
                 f"{mean(results, 'train_seconds'):.0f}",
-                count(results, "memory_mib"),
+                *([count(results, "memory_mib")] if gpu else []),
             ]
         )
-    header = [
-        "model", "MSE", "MAE", "against", "parameters", "best epoch", "seconds to train",
-        "GPU memory, MiB",
-    ]  # fmt: skip
-    return markdown(header, lines)
+    header = ["model", "MSE", "MAE", "against", "parameters", "best epoch", "seconds to train"]
+    return markdown([*header, *(["GPU memory, MiB"] if gpu else [])], lines)
 
 
 def _against(results: Sequence[Record], others: Sequence[Record], name: str) -> str:
     """Difference to another model, by seeds and by windows."""
-    difference = mean(results, "mse") / mean(others, "mse") - 1
-    paired = others if len(others) == len(results) else [others[0]] * len(results)
-    won = sum(a["mse"] < b["mse"] for a, b in zip(results, paired, strict=True))
-    p = sign_test(*(np.mean([r["pieces"]["mse"] for r in side], 0) for side in (results, others)))
-    return f"{difference:+.1%} {name}, {won} of {len(results)} seeds, p = {p:.3g}"
+    parts = [name]
+    if theirs := mean(others, "mse"):
+        parts[0] = f"{mean(results, 'mse') / theirs - 1:+.1%} {name}"
+    if len(results) > 1:
+        # Paired in rising order; a model without seeds is the same for all.
+        paired = others if len(others) == len(results) else [others[0]] * len(results)
+        won = sum(ours["mse"] < them["mse"] for ours, them in zip(results, paired, strict=True))
+        parts.append(f"{won} of {len(results)} seeds")
+    ours, them = (np.mean([r["pieces"]["mse"] for r in side], 0) for side in (results, others))
+    if len(ours) >= ENOUGH:
+        parts.append(f"p = {sign_test(ours, them):.2g}")
+    return ", ".join(parts)
 
 
-def sign_test(ours: np.ndarray, others: np.ndarray, draws: int = 9_999) -> float:
-    """The share of random signs under which the mean difference is at least as large as it is."""
+def sign_test(ours: np.ndarray, others: np.ndarray, draws: int = 10_000) -> float:
+    """The share of signs under which the mean difference is at least as large as it is.
+
+    Of all signs, or of ``draws`` random ones if there are more.
+    """
     difference = ours - others
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (draws, len(difference)))
-    larger = np.abs(signs @ difference) >= abs(difference.sum()) - 1e-12
-    return float((1 + larger.sum()) / (1 + draws))
+    if 2 ** len(difference) <= draws:
+        signs = np.array([*product((-1.0, 1.0), repeat=len(difference))])
+    else:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (draws, len(difference)))
+        signs[0] = 1  # as it is
+    return float(np.mean(np.abs(signs @ difference) >= abs(difference.sum()) * (1 - 1e-12)))

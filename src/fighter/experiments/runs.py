@@ -61,6 +61,7 @@ class Place:
 
     data_dir: Path | None = None
     device: str = "cpu"
+    files: Mapping[str, Path] = field(default_factory=dict)  # by the checksum of their content
 
     @classmethod
     def here(cls, data_dir: Path | None, device: str | None) -> "Place":
@@ -82,11 +83,13 @@ def perform(
     *,
     jobs: int = 1,
     say: Callable[[str], None] = lambda line: None,
+    failed: Callable[[str], None] | None = None,
 ) -> list[Record]:
     """The records of all runs, in their order; those not yet in ``folder`` are made now.
 
     A record holds the tags, settings, commit, seconds and the result. ``jobs`` runs share the
-    device. When one fails, the others are finished first.
+    device. When one fails, the others are finished first; then it is an error, unless somebody
+    wants to hear of it: then the others are given back.
     """
     if jobs < 1:
         raise FighterError(f"jobs={jobs}: needs at least 1")
@@ -100,7 +103,7 @@ def perform(
     say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
     outcomes = _one_by_one(todo, folder, place) if jobs == 1 else _pool(todo, folder, place, jobs)
-    with closing(outcomes):
+    with closing(outcomes), _told(say):
         for done, (run, error) in enumerate(outcomes, len(records) + 1):
             if error is None:
                 records[run.key] = _read(folder, run)
@@ -110,11 +113,23 @@ def perform(
                 failures.append(said)
             say(f"[{done}/{len(unique)}] {said}")
     if failures:
-        raise FighterError(
-            f"{len(failures)} of {len(unique)} runs failed, the others are kept; the first: "
-            f"{failures[0]}"
-        )
-    return [{**run.tags, **records[run.key]} for run in runs]
+        count = f"{len(failures)} of {len(unique)} runs failed"
+        kept = "" if len(failures) == len(unique) else ", the others are kept"
+        (failed or _refuse)(f"{count}{kept}; the first: {failures[0]}")
+    return [{**run.tags, **records[run.key]} for run in runs if run.key in records]
+
+
+def _refuse(message: str) -> None:
+    raise FighterError(message)
+
+
+@contextmanager
+def _told(say: Callable[[str], None]) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("What is finished is kept: call again to go on.")
+        raise
 
 
 Outcomes = Generator[tuple[Run, str | None], None, None]  # with what went wrong
