@@ -22,6 +22,10 @@ SETTINGS = {"horizon": 4, "lookback": 12, "width": 8, "heads": 2, "max_epochs": 
 FLAGS = ["--horizon", "4", "--lookback", "12", "--width", "8", "--heads", "2"]
 FLAGS += ["--max-epochs", "1", "--level", "80"]
 
+# What a shell shows as 130: Python ends by the signal itself where it came while torch was still
+# importing parts of its own.
+STOPPED = (130, -signal.SIGINT)
+
 
 def make_table(rows: int = 150) -> pd.DataFrame:
     hour = np.arange(rows)
@@ -292,7 +296,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_command(table, tmp_path):
         time.sleep(0.01)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
-    assert run.returncode == 130
+    assert run.returncode in STOPPED
     assert err == "fighter: stopped\n"
     assert names(tmp_path) == {"model", "metrics.jsonl", "checkpoint.safetensors"}
     done = _lines(metrics)
@@ -312,7 +316,8 @@ def test_an_interrupted_forecast_leaves_nothing(table, tmp_path):
     time.sleep(0.3)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
-    assert (run.returncode, err) == (130, "fighter: stopped\n")
+    assert run.returncode in STOPPED
+    assert err == "fighter: stopped\n"
     assert names(tmp_path) == set()
 
 
