@@ -10,7 +10,7 @@ import pytest
 
 from fighter.cli import main
 from fighter.errors import FighterError
-from fighter.experiments import cells
+from fighter.experiments import cells, published
 from fighter.experiments.cells import perform, settings
 from fighter.experiments.leaderboard import RATES, horizons_for, sign_test
 from fighter.experiments.runs import Place
@@ -306,3 +306,29 @@ def test_signs():
     found = [sign_test(draw.normal(size=30), draw.normal(size=30), 200) for _ in range(200)]
     assert abs(np.mean(found) - 0.5) < 0.08
     assert 0.01 < np.mean(np.array(found) < 0.05) < 0.1
+
+
+def cell(lookback, horizon, mse, validation, seed=0, model="Fighter", known="weather"):
+    result = {"lookback": lookback, "mse": mse, "mae": mse / 2, "validation": validation}
+    chosen = {"known": known}
+    tags = {"model": model, "horizon": horizon, "seed": seed, "max_epochs": None}
+    return {**tags, "settings": chosen, "result": result}
+
+
+def test_published_numbers():
+    rows = [
+        cell(96, 96, 0.12, 0.3),
+        cell(96, 96, 0.14, 0.3, seed=1),
+        cell(512, 96, 0.11, 0.2),
+        cell(720, 96, 0.10, 0.25),  # better on test, and not taken for that
+        cell(96, 192, 0.2, 0.4),  # no other look-back: nothing to choose
+        cell(96, 96, 0.01, 0.1, model="Linear"),
+        cell(96, 96, 0.01, 0.1, known="ETTh1"),
+    ]
+    lines = published.section(rows).splitlines()[2:]
+    assert [line.split(" | ")[2:] for line in lines] == [
+        ["0.1300 ± 0.0141 / 0.0650 ± 0.0071", "96", "2 |"],
+        ["0.2000 / 0.1000", "96", "1 |"],
+        ["0.1100 / 0.0550", "512", "1 |"],
+    ]
+    assert published.section(rows[-2:]) == ""

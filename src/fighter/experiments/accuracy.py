@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..output import whole_file
-from . import ablations, leaderboard
+from . import ablations, leaderboard, published
 from .page import join, origin, read_results
 
 HEAD = """
@@ -24,6 +24,8 @@ def write_page(folder: Path, page: Path) -> str:
         tables.append(experiment.section(result["rows"]))
         words = join(experiment.WORDS).format(**result)
         parts += [f"## {experiment.TITLE}", words, tables[-1], origin(path.name, result)]
-    with whole_file(page) as beside:
-        beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        if experiment is leaderboard and (beside := published.section(result["rows"])):
+            parts += [f"## {published.TITLE}", join(published.WORDS), beside]
+    with whole_file(page) as target:
+        target.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return "\n\n".join(tables)
