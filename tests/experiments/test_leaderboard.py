@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,14 @@ import pytest
 from fighter.cli import main
 from fighter.errors import FighterError
 from fighter.experiments import cells, published
+from fighter.experiments.accuracy import write_page
 from fighter.experiments.cells import perform, settings
 from fighter.experiments.leaderboard import RATES, horizons_for, sign_test
 from fighter.experiments.runs import Place
 from fighter.experiments.sources import file_source, find_sources, known_source, read
 from fighter.models import CORES
 
+ROOT = Path(__file__).resolve().parents[2]
 ROWS, HORIZON = 600, 6
 
 
@@ -332,3 +335,11 @@ def test_published_numbers():
         ["0.1100 / 0.0550", "512", "1 |"],
     ]
     assert published.section(rows[-2:]) == ""
+
+
+def test_the_page_in_the_docs_is_that_of_the_results(tmp_path):
+    folder = ROOT / "results" / "accuracy"
+    if not folder.exists():  # an installed copy
+        pytest.skip("no results beside the tests")
+    write_page(folder, tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "accuracy.md").read_text()
