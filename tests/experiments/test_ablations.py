@@ -9,7 +9,7 @@ from fighter.errors import FighterError
 from fighter.experiments import ablations, cells
 from fighter.experiments.ablations import GROUPS, plan
 from fighter.experiments.accuracy import write_page
-from fighter.experiments.changes import LOSSES
+from fighter.experiments.losses import LOSSES
 from fighter.experiments.runs import Place, perform, write_rows
 from fighter.experiments.sources import file_source
 

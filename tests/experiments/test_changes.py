@@ -9,7 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter.data.windows import Batch, Windows
 from fighter.errors import FighterError
-from fighter.experiments.changes import CHANGES, diagnose
+from fighter.experiments.changes import CHANGES
+from fighter.experiments.hops import diagnose
 from fighter.explain import diagnose as diagnose_layer
 from fighter.explain import trace
 from fighter.models import ForecastNet, Task, build_core

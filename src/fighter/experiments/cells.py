@@ -13,7 +13,9 @@ from ..evaluation import scored_windows, window_errors
 from ..forecaster import Forecaster
 from ..models import ForecastNet
 from ..training.losses import Objective, forecast_objective
-from .changes import CHANGES, LOSSES, diagnose
+from .changes import CHANGES
+from .hops import diagnose
+from .losses import LOSSES
 from .runs import Place
 from .sources import Source, read
 

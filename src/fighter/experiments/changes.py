@@ -6,7 +6,6 @@ one are the same. A change that would change nothing, or has no meaning there, i
 no row of a table stands for something that was not done.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,8 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .. import explain
-from ..data.windows import Batch, Windows
+from ..data.windows import Batch
 from ..errors import FighterError
 from ..explain.layer import known_layers
 from ..hops import Backend, Hop
@@ -25,12 +23,10 @@ from ..models import ForecastNet, Task
 from ..models.fighter import Fighter
 from ..nn import Adjacency, FighterLayer
 from ..nn.series import TimeEmbedding, window_statistics
-from ..training.losses import Objective
 
 Change = Callable[[ForecastNet], ForecastNet]
 M = TypeVar("M", bound=nn.Module)
 HOP_DROPOUT = 0.1
-EXAMPLES = 8  # windows, or sequences of nodes, that hops are measured on
 
 
 # ---- the frame -----------------------------------------------------------------------------------
@@ -349,105 +345,6 @@ CHANGES: Mapping[str, Change] = MappingProxyType(
         "last value": last_value,
     }
 )
-
-
-# ---- what the hops then do -----------------------------------------------------------------------
-
-
-@torch.no_grad()
-# ---- the loss ------------------------------------------------------------------------------------
-
-
-def decayed_loss(offset: int) -> Objective:
-    """Absolute error, step h weighted by 1/√h, as in CARD (Wang et al., 2024)."""
-
-    def weigh(error: Tensor) -> Tensor:
-        steps = torch.arange(1, error.shape[1] + 1, device=error.device)
-        weights = steps.to(error).rsqrt()
-        return error.abs() * (weights / weights.mean())[:, None]
-
-    return _loss(weigh, offset)
-
-
-def spectral_loss(offset: int) -> Objective:
-    """Half the absolute error, half that of its Fourier coefficients.
-
-    After FreDF (Wang et al., 2025): steps of a window are correlated, and coefficients hardly are,
-    so that each counts for itself.
-    """
-
-    def both(error: Tensor) -> Tensor:
-        coefficients = torch.fft.rfft(error, dim=1, norm="ortho").abs()
-        return (error.abs() + coefficients.mean(1, keepdim=True)) / 2
-
-    return _loss(both, offset)
-
-
-def _loss(of: Callable[[Tensor], Tensor], offset: int) -> Objective:
-    """The mean of a function of errors ``[batch, horizon, series]``; what was not seen has none."""
-
-    def objective(network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-        error = network(batch, batch.start + offset)[..., 0].float() - batch.future
-        if batch.future_observed is not None:
-            error = error * batch.future_observed
-        parts = of(error)
-        return parts.sum(), parts.new_full((), parts.numel())
-
-    return objective
-
-
-LOSSES: Mapping[str, Callable[[int], Objective]] = MappingProxyType(
-    {"decayed loss": decayed_loss, "spectral loss": spectral_loss}
-)
-
-
-def diagnose(network: ForecastNet, windows: Windows, offset: int = 0) -> dict[str, float]:
-    """Whether hops differ: a few numbers of the graph over nodes, for some of the windows.
-
-    The mean over layers and heads of :class:`~fighter.explain.HopDiagnostics`: ``spectral gap``
-    (near 1: every hop from the second on is a copy), and for each hop i its ``hop i share`` of what
-    is sent (by norm), ``hop i dispersion`` (near 0: all nodes see the same) and
-    ``hop i redundancy``, its cosine with the power before (near 1: a copy of it). Empty where there
-    is no hop. ``offset`` is the place of the windows' first row on the axis of the cycle.
-    """
-    core = network.core
-    layers = known_layers(core.encoder) if isinstance(core, Fighter) else []
-    if not layers or layers[0].adjacency is None:
-        return {}
-    batch = windows.gather(_evenly(len(windows)).to(windows.device))
-    inputs: list[Tensor] = []
-    hooks = [
-        layer.register_forward_pre_hook(lambda _, args: inputs.append(args[0])) for layer in layers
-    ]
-    training = network.training
-    network.eval()
-    try:
-        network(batch, batch.start + offset)
-        few = [x[_evenly(len(x)).to(x.device)] for x in inputs]
-        found = [explain.diagnose(layer, x) for layer, x in zip(layers, few, strict=True)]
-    finally:
-        network.train(training)
-        for hook in hooks:
-            hook.remove()
-
-    def mean(name: str) -> list[float]:
-        """Over layers and heads: one for each hop."""
-        return torch.stack([getattr(one, name) for one in found]).nanmean((0, 1)).tolist()
-
-    numbers = {"spectral gap": float(torch.stack([one.spectral_gap for one in found]).mean())}
-    shares, dispersions = mean("norm_share"), mean("dispersion")
-    alike = [math.nan, *mean("redundancy")]  # with the power before
-    for i, power in enumerate(layers[0].powers):
-        if power:
-            numbers[f"hop {power} share"] = shares[i]
-            numbers[f"hop {power} dispersion"] = dispersions[i]
-            numbers[f"hop {power} redundancy"] = alike[i]
-    return {name: number for name, number in numbers.items() if math.isfinite(number)}
-
-
-def _evenly(count: int) -> Tensor:
-    """A few of ``count`` things, from the first to the last."""
-    return torch.linspace(0, count - 1, min(count, EXAMPLES)).long()
 
 
 # ---- checks --------------------------------------------------------------------------------------
