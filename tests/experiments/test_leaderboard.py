@@ -201,6 +201,7 @@ def test_what_failed_is_told_after_the_rest(path, tmp_path, capsys, monkeypatch)
     assert call(path, *flags) == 1
     spoken = capsys.readouterr()
     assert "| WindowMean |" in spoken.out
+    assert spoken.out.count("it did not work") == 1  # not tried again
     assert "1 of 2 runs failed, the others are kept; the first: " in spoken.err
     assert spoken.err.endswith("it did not work\n")
 

@@ -190,8 +190,9 @@ def leaderboard(
     trials = contest.trials()
     first = [run for runs in trials.values() for run in runs.values()]
     ready = [run for _, run in contest.cells({})]  # made while learning rates are found out
-    rest = len(contest.cells(dict.fromkeys(trials, RATES[0]))) - len(ready) - len(trials)
-    say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {rest}")
+    then = len(contest.cells(dict.fromkeys(trials, RATES[0]))) - len(ready) - len(trials)
+    if first:
+        say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {then}")
     found = made([*first, *ready])
     rates = {
         key: min(scores, key=lambda rate, scores=scores: scores[rate])
@@ -205,7 +206,9 @@ def leaderboard(
         )
     }
     cells = contest.cells(rates)
-    found = made([run for _, run in cells])
+    tried = {run.key for run in (*first, *ready)}
+    if rest := [run for _, run in cells if run.key not in tried]:
+        found |= made(rest)
     budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
     rows = [
         {**found[run.key], **budget, "command": _command(source, run.settings, place.device)}
