@@ -71,7 +71,8 @@ def lsh_attention(
         width = qk.shape[-1]
         k = F.rms_norm(qk, (width,), eps=1e-12).to(qk.dtype)  # q/|q| · √d
         pairs = _pairs(bucket, chunks, qk.dtype)
-        # Which pairs count is stored as it is, so the graph may be too.
+        # Which pairs count is stored as it is, so the graph may be too. (Fused attention with this
+        # mask made NaN of a training on an H200; why was not found.)
         hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width, backend="stored")
         return hop(v)[:, :, :nodes]
     order = bucket.argsort(dim=-1, stable=True)
