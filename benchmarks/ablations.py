@@ -2,19 +2,18 @@
 
     python -m benchmarks.ablations --data weather eia_demand_hourly --jobs 12
 
-Some 60 variants, each with all seeds and data sets: wants a GPU. Results and the page beside those
+Some 45 variants, each with all seeds and data sets: wants a GPU. Results and the page beside those
 of the leaderboard.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from fighter.experiments.ablations import FILE, GROUPS, plan
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, perform, write_rows
-from fighter.experiments.sources import known_source
+from fighter.experiments.sources import at, known_source
 
 
 def main() -> None:
@@ -29,8 +28,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
     args = parser.parse_args()
     data = [known_source(name, args.data_dir) for name in args.data]
-    files = {source.sha256: source.file for source in data}
-    place = replace(Place.here(args.data_dir, None), files=files)
+    place = at(Place.here(args.data_dir, None), data)
     rows = perform(
         plan(data, args.groups, args.seeds, args.max_epochs),
         args.results / "runs",

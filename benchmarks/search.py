@@ -6,7 +6,6 @@ Test scores are neither shown nor kept. Wants a GPU.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from fighter.experiments.cells import settings
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, Record, Run, perform, write_rows
-from fighter.experiments.sources import known_source
+from fighter.experiments.sources import at, known_source
 
 CHANGES = (
     "cycle outside", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
@@ -77,8 +76,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results/accuracy"))
     args = parser.parse_args()
     sources = [known_source(name, args.data_dir) for name in args.data]
-    files = {source.sha256: source.file for source in sources}
-    place = replace(Place.here(args.data_dir, None), files=files)
+    place = at(Place.here(args.data_dir, None), sources)
     runs = []
     for label in dict.fromkeys(["default", *args.variants]):
         options = dict(variants()[label])

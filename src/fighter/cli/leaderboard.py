@@ -55,7 +55,7 @@ def leaderboard(
         lr: learning rate of all but Fighter; the best of three on validation unless given.
         max_epochs: passes over the training windows at most; by the size of the data unless given.
         id_col: column of a long table that names the series; unique_id unless given.
-        time_col: column of the time stamps; ds or the first that holds any, unless given.
+        time_col: column of the time stamps; unless given ds, or one that is called like a time.
         target_col: column of a long table with the values; y unless given.
         freq: step of the time axis, such as h or 10min; inferred unless given.
         jobs: runs at a time; one per core unless given, 12 at most.

@@ -1,1 +1,1 @@
-"""The paper's tables and figures, made by this code."""
+"""The paper's tables and figures, a leaderboard and ablations, made by this code."""

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from .cells import settings
 from .page import read_results
 from .provenance import provenance
 from .runs import Place, Record, Run, perform, write_rows
-from .sources import Source, read
+from .sources import Source, at, read
 from .tables import by, count, markdown, mean, number
 
 TITLE = "Leaderboard"
@@ -180,8 +180,7 @@ def leaderboard(
         What failed; the cells that did not are kept.
     """
     failures: list[str] = []
-    files = {source.sha256: source.file for source in contest.horizons}
-    place = replace(place, files=files)
+    place = at(place, contest.horizons)
 
     def made(runs: Sequence[Run]) -> dict[str, Record]:
         rows = perform(runs, folder / "runs", place, jobs=jobs, say=say, failed=failures.append)

@@ -1,8 +1,8 @@
 """Data sets to rank models on: known ones, and anybody's tables."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from ..data import Panel, Split, catalogue, splits, to_panel
 from ..data.files import PARQUET, TEXT, import_pandas, read_table
 from ..data.frequency import HOUR
 from ..errors import FighterError
+from .runs import Place
 
 BENCHMARKS = ("weather", "eia_demand_hourly", "ETTh1")
 
@@ -37,6 +38,11 @@ class Source:
     def argument(self) -> str:
         """What names it on a command line, from wherever."""
         return self.known or str(self.file.resolve())
+
+
+def at(place: Place, sources: Iterable[Source]) -> Place:
+    """A place where the files of these are found."""
+    return replace(place, files={source.sha256: source.file for source in sources})
 
 
 def known_source(name: str, data_dir: Path | None) -> Source:
