@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -311,14 +312,25 @@ def test_an_interrupted_fit_goes_on_with_the_same_command(table, tmp_path):
 def test_an_interrupted_forecast_leaves_nothing(table, tmp_path):
     targets = ["--out", "f.csv", "--plot", "f.png", "--save", "model"]
     run = start("forecast", table, *FLAGS, "--max-epochs", 5000, *targets, cwd=tmp_path)
-    assert run.stdout is not None
-    assert run.stdout.readline().startswith("read")
-    time.sleep(0.3)
+    assert run.stderr is not None
+    assert run.stderr.readline().startswith("epoch")
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
     assert run.returncode in STOPPED
     assert err == "fighter: stopped\n"
     assert names(tmp_path) == set()
+
+
+def test_ctrl_c_that_comes_out_as_another_error_is_still_ctrl_c(monkeypatch, capsys):
+    def load(_):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        raise ImportError("half of it is loaded")
+
+    monkeypatch.setattr("fighter.cli._run", load)
+    assert main([]) == 130
+    assert capsys.readouterr().err == "fighter: stopped\n"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_reader_that_stops_reading_is_no_error():

@@ -2,8 +2,11 @@
 
 import difflib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import NamedTuple
@@ -54,25 +57,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    with _ctrl_c() as pressed:
+        try:
+            result = _run([argument for argument in arguments if argument != "--debug"])
+            sys.stdout.flush()  # here, where a closed pipe is understood
+            return result
+        except BrokenPipeError:
+            # The reader has seen enough; Python must not fail again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except (Exception, KeyboardInterrupt) as error:
+            if debug:
+                raise
+            if pressed.is_set() or isinstance(error, KeyboardInterrupt):
+                after = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
+                print(f"{after}fighter: stopped", file=sys.stderr)
+                return 130
+            if not isinstance(error, (FighterError, OSError)):
+                raise
+            _complain(error)
+            return 1
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[threading.Event]:
+    """Whether Ctrl-C was pressed: a library that is just loading can turn it into another error."""
+    pressed = threading.Event()
+
+    def stop(*_: object) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed  # signals are the main thread's, and a caller may have plans for this one
+        return
+    signal.signal(signal.SIGINT, stop)
     try:
-        result = _run([argument for argument in arguments if argument != "--debug"])
-        sys.stdout.flush()  # here, where a closed pipe is understood
-        return result
-    except BrokenPipeError:
-        # The reader has seen enough; Python must not fail again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except (FighterError, OSError) as error:
-        if debug:
-            raise
-        _complain(error)
-        return 1
-    except KeyboardInterrupt:
-        if debug:
-            raise
-        after = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
-        print(f"{after}fighter: stopped", file=sys.stderr)
-        return 130
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _run(arguments: list[str]) -> int:
