@@ -15,6 +15,8 @@ from fighter.errors import FighterError
         ("a.csv", "ds;y\n2024-01-01;1,5\n"),
         ("a.tsv", "ds\ty\n2024-01-01\t1.5\n"),
         ("a.csv", "ds;y\n2024-01-01;1.5\n"),
+        ("a.csv", "ds;y\n31.12.2024 00:00;1,5\n"),  # dots in the date
+        ("a.csv", 'ds\ty\n31.12.2024\t"1,5"\n'),
         ("a.csv.gz", "ds,y\n2024-01-01,1.5\n"),
     ],
 )
@@ -24,6 +26,11 @@ def test_text(tmp_path, name, text):
     table = read_table(tmp_path / name)
     assert list(table.columns) == ["ds", "y"]
     assert table["y"].tolist() == [1.5]
+
+
+def test_a_decimal_comma_may_come_late(tmp_path):
+    (tmp_path / "a.csv").write_text("ds;y\n2024-01-01;1\n2024-01-02;1,5\n")
+    assert read_table(tmp_path / "a.csv")["y"].tolist() == [1, 1.5]
 
 
 def test_parquet(tmp_path):

@@ -203,6 +203,23 @@ def test_constant_series_are_fine():
     assert to_panel(pd.DataFrame({"ds": HOURS, "v": 7.0})).quirks == ()
 
 
+def test_the_index_that_pandas_has_written_is_no_series():
+    wide = pd.DataFrame(
+        {"date": pd.date_range("2024", periods=6, freq="h"), "a": 1.5, "Unnamed: 9": range(6)}
+    )
+    ids = ("a", "Unnamed: 9")  # the last has a name, if a strange one
+    for numbers in (range(6), (0, 1, 4, 5, 8, 9)):  # rows were dropped
+        panel = to_panel(wide.assign(**{"Unnamed: 0": numbers}))
+        assert panel.ids == ids
+        assert any("Not used: 'Unnamed: 0'" in quirk for quirk in panel.quirks)
+    assert len(to_panel(wide.assign(**{"Unnamed: 0": [0.5] * 6})).ids) == 3
+    polars = pl.DataFrame({"": range(6), "date": wide["date"].to_numpy(), "a": [1.5] * 6})
+    assert to_panel(polars).ids == ("a",)
+    # On its own it may be the time.
+    alone = pd.DataFrame({"Unnamed: 0": range(6), "a": 1.5})
+    assert to_panel(alone, time_col="Unnamed: 0").ids == ("a",)
+
+
 def test_unused_columns_are_told():
     table = long_table().assign(temperature=1.0)
     assert to_panel(table).quirks == (

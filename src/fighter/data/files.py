@@ -3,6 +3,7 @@
 import gzip
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +17,8 @@ PARQUET = (".parquet", ".pq")
 def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
     """Read a CSV or Parquet file as a pandas table; ``names`` are for a CSV without a header.
 
-    The separator of a CSV (comma, semicolon or tab) is taken from its first line; with semicolons,
-    ``1,5`` may be a number.
+    The separator of a CSV (comma, semicolon or tab) is taken from its first line; with semicolons
+    or tabs, ``1,5`` may be a number.
     """
     path = Path(path)
     if not path.exists():
@@ -64,10 +65,14 @@ def import_pandas() -> ModuleType:
 
 
 def _sniff(path: Path) -> tuple[str, str]:
-    """Tell the separator and the decimal mark from the first two lines."""
+    """Tell the separator from the first line, the decimal mark from some cells after it.
+
+    Whole cells: the dots of ``31.12.2024`` are no decimal marks.
+    """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", errors="replace") as file:
-        head, line = file.readline(), file.readline()
+        head, *lines = [*islice(file, 50)] or [""]
     separator = max(",;\t", key=head.count)
-    comma = separator != "," and re.search(r"\d,\d", line) and not re.search(r"\d\.\d", line)
-    return separator, "," if comma else "."
+    cells = [cell.strip(' "\n') for line in lines for cell in line.split(separator)]
+    found = {mark[1] for cell in cells if (mark := re.fullmatch(r"[-+]?\d+([.,])\d+", cell))}
+    return separator, "," if separator != "," and found == {","} else "."

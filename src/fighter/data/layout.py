@@ -86,6 +86,8 @@ def read_layout(
         return Layout(
             frame, (labels.get(target_col, target_col),), axis, times, None, targets, rest
         )
+    numbered = tuple(name for name in rest if _numbers_rows(frame[name]))
+    rest = tuple(name for name in rest if name not in numbered)
     if not rest:
         raise FighterError(
             f"The table has no series: besides the time column {clock!r} there is "
@@ -93,7 +95,15 @@ def read_layout(
         )
     remedy = ", or drop it; name the columns of a long table with id_col=, time_col=, target_col="
     targets = np.stack([numbers(frame[name], remedy) for name in rest], axis=1)
-    return Layout(frame, tuple(labels.get(n, n) for n in rest), axis, times, None, targets)
+    ids = tuple(labels.get(n, n) for n in rest)
+    return Layout(frame, ids, axis, times, None, targets, numbered)
+
+
+def _numbers_rows(column: nw.Series) -> bool:
+    """Whether it is the index of a pandas table, which ``to_csv`` writes without a name."""
+    if column.name not in ("", "Unnamed: 0") or not column.dtype.is_integer():
+        return False
+    return column.null_count() == 0 and bool((np.diff(column.to_numpy()) > 0).all())
 
 
 def lift_index(table: Any, id_col: str, time_col: str) -> Any:
