@@ -466,6 +466,10 @@ def test_a_wrong_value_is_one_line_and_1(capsys):
         ("with past= or future=.", "with --past or --future."),
         ("pass missing_values=[-9999] or so", "pass --missing-values -9999 or so"),
         ("lower lr=0.001, then", "lower --lr 0.001, then"),
+        ("missing_values=[float('inf'), float('-inf')] to", "--missing-values inf -inf to"),
+        ("give it as data_dir=", "give it as --data-dir"),
+        ("data_dir='/a b': no", "--data-dir /a b: no"),
+        ("jobs=0: needs", "--jobs 0: needs"),
         ("fit with cycle=None.", "fit with --cycle None."),
     ],
 )

@@ -14,7 +14,7 @@ from fighter.errors import FighterError
 from fighter.experiments import cells, published
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.cells import perform, settings
-from fighter.experiments.leaderboard import RATES, horizons_for, sign_test
+from fighter.experiments.leaderboard import RATES, _against, horizons_for, sign_test
 from fighter.experiments.runs import Place
 from fighter.experiments.sources import file_source, find_sources, known_source, read
 from fighter.models import CORES
@@ -155,20 +155,85 @@ def test_results_belong_to_the_content_of_a_file(table, path, tmp_path, capsys):
     other.write_bytes(path.read_bytes())
     assert call(file, other, *command) == 0
     said = capsys.readouterr().out
-    assert len(re.findall(r"^\*\*load \(\w{8}\): 96 steps seen", said, re.M)) == 2
+    titles = re.findall(r"^\*\*load \((.*), \w{8}\): 96 steps seen", said, re.M)
+    assert sorted(titles) == sorted([str(file), str(other)])
     assert len(re.findall(r"^\| WindowMean \| 0\.\d+ \|", said, re.M)) == 2  # no ± of two files
     assert first.partition("| WindowMean")[2].partition("\n")[0] in said
 
 
+def test_seeds_of_several_calls_make_one_row(path, tmp_path, capsys):
+    """At one learning rate; and what has no seed is run once, whichever are asked for."""
+    command = (path, "--models", "linear", "naive", "--horizons", HORIZON, "--max-epochs", 1)
+    for seed in (0, 3):
+        assert call(*command, "--seeds", seed, "--results", tmp_path) == 0
+    said = capsys.readouterr().out
+    assert "3 runs to choose learning rates by, 1 others, then 1\n4 runs, 4 of them done" in said
+    kept = json.loads((tmp_path / "leaderboard.json").read_text())["rows"]
+    linear = [row for row in kept if row["model"] == "Linear"]
+    assert [row["seed"] for row in linear] == [0, 3]
+    assert len({row["settings"]["options"]["lr"] for row in linear}) == 1
+    assert len(kept) == 3
+    assert re.search(r"^\| SeasonalNaive \| 0\.\d+ \| 0\.\d+ \| \S+ Linear, p", said, re.M)
+
+
+def test_against_another_number_of_seeds():
+    """By the mean of the others, not by whichever seed of theirs comes first."""
+    ours, others = ([{"mse": mse, "pieces": {"mse": [mse]}} for mse in many]
+                    for many in ((1.0, 3.0, 5.0), (0.0, 8.0)))  # fmt: skip
+    assert _against(ours, others, "Them") == "-25.0% Them, 2 of 3 seeds"
+
+
+def test_a_call_in_which_all_fails(path, tmp_path, capsys, monkeypatch):
+    def never(chosen, place):
+        raise FighterError("it did not work")
+
+    monkeypatch.setattr(cells, "perform", never)
+    assert call(path, "--models", "mean", "--horizons", 6, "--results", tmp_path) == 1
+    assert capsys.readouterr().err.startswith("fighter: 1 of 1 runs failed; the first: ")
+    assert not (tmp_path / "leaderboard.json").exists()
+
+
+def test_models_go_by_the_names_of_the_table(path, tmp_path):
+    names = ("SeasonalNaive", "mean", "windowmean", "REPEAT")
+    assert call(path, "--models", *names, "--horizons", 6, "--results", tmp_path) == 0
+    kept = json.loads((tmp_path / "leaderboard.json").read_text())["rows"]
+    assert [row["model"] for row in kept] == ["SeasonalNaive", "WindowMean", "RepeatLast"]
+
+
+def test_marks_for_missing_values(table, tmp_path, capsys):
+    """Told in flags that there are, and what was done with them is in title and command."""
+    file, folder = tmp_path / "marked.csv", tmp_path / "out"
+    table.assign(a=table["a"].where(table.index % 9 > 0, -9999)).to_csv(file, index=False)
+    command = (file, "--models", "mean", "--horizons", HORIZON, "--results", folder)
+    assert call(*command) == 0
+    assert "pass --missing-values -9999 to leave them out" in capsys.readouterr().out
+    assert call(*command, "--missing-values", -9999) == 0
+    said = capsys.readouterr().out
+    assert "115 test windows, without -9999\n" in said
+    assert "115 test windows\n" in said  # the other table stays
+    kept = json.loads((folder / "leaderboard.json").read_text())["rows"]
+    assert "--missing-values -9999.0" in kept[1]["command"]
+    assert kept[1]["result"]["mse"] != kept[0]["result"]["mse"]
+
+
+def test_series_without_a_deviation_are_told(table, tmp_path, capsys):
+    file, row = tmp_path / "steps.csv", table.index
+    table.assign(
+        late=table["a"].where(row >= 500), flat=1.0, moves=1.0 + (row > 490), b=table["b"] + 1e6
+    ).to_csv(file, index=False)
+    assert call(file, "--models", "mean", "--horizons", 6, "--results", tmp_path / "out") == 0
+    assert "'late', 'moves': constant or not there" in capsys.readouterr().out
+
+
 def test_other_budgets_are_other_tasks(path, tmp_path, capsys):
     command = (path, "--models", "linear", "--horizons", HORIZON, "--seeds", 0)
-    for epochs, lr in ((1, 1e-3), (2, 1e-3)):
+    for epochs, lr in ((2, 1e-3), (3, 1e-3)):
         flags = ("--max-epochs", epochs, "--lr", lr, "--results", tmp_path)
         assert call(*command, *flags) == 0
     said = capsys.readouterr().out
     title = "115 test windows, at most {} epochs, learning rate 0.001 for all but Fighter"
-    assert said.count(title.format(1)) == 2  # the first call's table stays
-    assert said.count(title.format(2)) == 1
+    assert said.count(title.format(2)) == 2  # the first call's table stays
+    assert said.count(title.format(3)) == 1
 
 
 def test_tables_with_other_models_each(path, tmp_path, capsys):
@@ -220,14 +285,18 @@ def test_what_is_in_a_folder(path, tmp_path, nothing_cached, data_dir):
     ]  # fmt: skip
     assert len(said) == 1
     assert said[0].startswith("text.csv is left out: ")
-    assert [s.name for s in find_sources((), tmp_path / "load.csv")] == ["load"]
+    (tmp_path / "load.csv").rename(tmp_path / "LOAD.CSV")
+    assert [s.name for s in find_sources((), tmp_path / "LOAD.CSV")] == ["LOAD"]
     assert [s.name for s in find_sources(("etth1",), data_dir)] == ["ETTh1"]
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.csv").touch()
     for data, place, message in (
         (("nothing",), None, "There is no data set 'nothing'"),
         (("nothing.csv",), None, "There is no file nothing.csv"),
+        (("nowhere/nothing.xlsx",), None, "There is no file nowhere/nothing.xlsx"),
         ((str(tmp_path),), None, "is a folder"),
         ((), None, "weather was not found"),
+        ((str(tmp_path / "empty.csv"),), None, f"^{tmp_path / 'empty.csv'} is empty"),
         ((), tmp_path / "empty", "has no CSV or Parquet file"),
         ((), tmp_path / "nowhere", "there is no such folder or file"),
     ):
@@ -273,6 +342,9 @@ def test_help_names_every_model(capsys):
     [
         (["--models", "nobody"], "'nobody' is not one of fighter"),
         (["--models", "mean", "load.csv"], "Files come first"),
+        (["--models", "dlinaer"], "Did you mean 'dlinear'?"),
+        (["--models", "naive,mean"], "Put spaces between names"),
+        (["--lr", "inf"], "--lr inf: needs a number above 0"),
         (["--horizons", "400"], "400 steps do not fit into the 60 rows"),
         (["--horizons", "0"], "needs a whole number of at least 1"),
         (["--lookback", "500"], "do not fit into the 420 rows"),
@@ -297,6 +369,12 @@ def test_rows_without_values_are_refused(table, tmp_path, capsys):
     ).to_csv(file, index=False)
     assert call(file, "--models", "mean", "--horizons", 6, "--results", tmp_path / "out") == 1
     assert "no value in the 120 rows to test" in capsys.readouterr().err
+
+
+def test_too_few_rows(table, tmp_path, capsys):
+    table.head(4).to_csv(tmp_path / "four.csv", index=False)
+    assert call(tmp_path / "four.csv", "--models", "mean", "--results", tmp_path / "out") == 1
+    assert "four has 4 rows, too few" in capsys.readouterr().err
 
 
 def test_signs():

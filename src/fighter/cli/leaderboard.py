@@ -7,12 +7,13 @@ from tyro.conf import Positional
 
 from ..errors import FighterError
 from ..experiments.accuracy import write_page
-from ..experiments.leaderboard import Contest, check_models, horizons_for
+from ..experiments.leaderboard import FILE, Contest, find_models, horizons_for, own_units
 from ..experiments.leaderboard import leaderboard as run
 from ..experiments.runs import Place, usual_jobs
 from ..experiments.sources import find_sources, read
 from ..models import CORES
 from ..output import check_target
+from .settings import in_flags
 from .speech import plain_words
 
 
@@ -29,6 +30,7 @@ def leaderboard(
     time_col: str | None = None,
     target_col: str | None = None,
     freq: str | None = None,
+    missing_values: tuple[float, ...] = (),
     jobs: int | None = None,
     results: Path = Path("leaderboard"),
     page: Path | None = None,
@@ -58,6 +60,7 @@ def leaderboard(
         time_col: column of the time stamps; unless given ds, or one that is called like a time.
         target_col: column of a long table with the values; y unless given.
         freq: step of the time axis, such as h or 10min; inferred unless given.
+        missing_values: numbers that mean "not observed", such as -9999.
         jobs: runs at a time; one per core unless given, 12 at most.
         results: folder for the results (JSON) and the runs.
         page: Markdown file to write; accuracy.md in the results unless given.
@@ -69,8 +72,14 @@ def leaderboard(
     page = page or results / "accuracy.md"
     check_target(results)
     check_target(page, (".md",))
-    check_models(models)
-    columns = {"id_col": id_col, "time_col": time_col, "target_col": target_col, "freq": freq}
+    models = find_models(models)
+    columns = {
+        "id_col": id_col,
+        "time_col": time_col,
+        "target_col": target_col,
+        "freq": freq,
+        "missing_values": missing_values or None,
+    }
 
     def say(line: str) -> None:
         print(line, flush=True)
@@ -79,8 +88,10 @@ def leaderboard(
         given = {name: value for name, value in columns.items() if value is not None}
         found = find_sources(data, data_dir, given, say)
         for source in found:
-            if source.known is None and (quirks := read(source)[0].quirks):
-                say(f"{source.file}: {' '.join(quirks)}")
+            quirks = read(source)[0].quirks if source.known is None else ()
+            notes = [quirk.partition(" Name covariates")[0] for quirk in quirks]  # none are taken
+            if notes := [*notes, *own_units(source)]:
+                say(f"{source.file}: {in_flags(' '.join(notes))}")
         contest = Contest(
             _once(models) or tuple(CORES),
             {source: _once(horizons) or horizons_for(source) for source in found},
@@ -92,7 +103,8 @@ def leaderboard(
         failures = run(
             contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say
         )
-    print(f"\n{write_page(results, page)}\n\nWritten to {page}")
+    if (results / FILE).exists():  # not if all failed
+        print(f"\n{write_page(results, page)}\n\nWritten to {page}")
     if failures:
         raise FighterError(failures[0])
 

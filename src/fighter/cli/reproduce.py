@@ -10,8 +10,10 @@ from ..experiments.reproduce import reproduce as run
 from ..experiments.runs import Place, usual_jobs
 from ..experiments.scale import FULL, QUICK
 from ..output import check_target
+from .speech import plain_words
 
 
+@plain_words()
 def reproduce(
     what: Positional[Literal["table1", "kappa", "agnews", "heatmaps", "backward", "all"]],
     quick: bool = False,

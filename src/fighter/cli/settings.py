@@ -32,10 +32,11 @@ def in_flags(text: str) -> str:
     """``lookback=96`` as ``--lookback 96``: what the library says, in the words of this place."""
 
     def flag(match: re.Match) -> str:
-        value = (match[2] or "").replace(",", "").strip("[]\"'()")
+        value = re.sub(r"float\('([^']*)'\)", r"\1", match[2] or "")
+        value = value.replace(",", "").strip("[]\"'()")
         return f"--{match[1].replace('_', '-')} {value}".strip()
 
-    names = "|".join(_PARAMETERS)
+    names = "|".join([*_PARAMETERS, "data_dir", "jobs"])
     return re.sub(
         rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w+-]([\w.+-]*\w)?)?", flag, text
     )

@@ -1,5 +1,7 @@
 """Models ranked on the same windows of the same data, each with the same budget."""
 
+import difflib
+import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.columns import listing
 from ..errors import FighterError
 from ..forecaster import COLUMNS
 from ..models import CORES
@@ -44,6 +47,13 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "cyclenet": {"calendar": False},
     "itransformer": {**PEER, "width": 512, "layers": 3},
 }
+WAYS = {
+    "id_col": "series by",
+    "time_col": "times by",
+    "target_col": "values of",
+    "freq": "a row each",
+    "missing_values": "without",
+}  # to read a table, in words
 ENOUGH = 6  # stretches, for a probability below 0.05 to be possible
 
 
@@ -83,7 +93,7 @@ class Contest:
         ):
             if bad := [v for v in values if v is not None and v < 1]:
                 raise FighterError(f"{name}={bad[0]}: needs a whole number of at least 1")
-        if self.lr is not None and not self.lr > 0:
+        if self.lr is not None and not 0 < self.lr < math.inf:
             raise FighterError(f"lr={self.lr}: needs a number above 0")
         for source, horizons in self.horizons.items():
             check_rows(source, max(horizons), self.lookback)
@@ -105,7 +115,9 @@ class Contest:
         """Runs to choose a learning rate by, for each data set and model that has the choice."""
         return {
             (source, model): {
-                rate: self.run(source, horizons[0], model, self.seeds[0], rate) for rate in RATES
+                # Whatever seeds are asked for now: those of all calls make one row.
+                rate: self.run(source, horizons[0], model, 0, rate)
+                for rate in RATES
             }
             for source, horizons in self.horizons.items()
             for model in self.models
@@ -123,22 +135,36 @@ class Contest:
             for model in self.models
             if (source, model) not in waiting
             for rate in [rates.get((source, model), given.get(model))]
-            for seed in (self.seeds if CORES[model].learned else self.seeds[:1])
+            for seed in (self.seeds if CORES[model].learned else (0,))  # one run is all there is
         ]
 
 
-def check_models(models: Sequence[str]) -> None:
-    """Refuse a name that no model has."""
+def find_models(models: Sequence[str]) -> tuple[str, ...]:
+    """Their names in the registry: each goes by that of the table too, in any case."""
+    known = {column.casefold(): name for name, column in COLUMNS.items()}
+    known |= {name: name for name in CORES}
     for model in models:
-        if model not in CORES:
-            file = " Files come first, before any flag." if "." in model else ""
-            raise FighterError(f"models: {model!r} is not one of {', '.join(CORES)}.{file}")
+        if model.casefold() not in known:
+            hint = ""
+            if "." in model:
+                hint = " Files come first, before any flag."
+            elif "," in model:
+                hint = " Put spaces between names, not commas."
+            elif near := difflib.get_close_matches(model.casefold(), known, n=1):
+                hint = f" Did you mean {known[near[0]]!r}?"
+            raise FighterError(f"models: {model!r} is not one of {', '.join(CORES)}.{hint}")
+    return tuple(known[model.casefold()] for model in models)
 
 
 def check_rows(source: Source, horizon: int, lookback: int | None) -> None:
     """Windows must fit and hold targets; told before anything is trained."""
     data, split = read(source)
     train, rows = split.train.stop, split.val.stop - split.val.start
+    if not rows or split.test.stop == split.test.start:
+        raise FighterError(
+            f"{source.name} has {data.length} rows, too few to train, to choose and to test on: "
+            "needs 10 at least"
+        )
     if horizon > rows:
         raise FighterError(
             f"horizons: {horizon} steps do not fit into the {rows} rows of {source.name} that "
@@ -155,6 +181,29 @@ def check_rows(source: Source, horizon: int, lookback: int | None) -> None:
                 f"{source.name} has no value in the {part.stop - part.start} rows to {what}, "
                 f"{part.start + 1} to {part.stop}"
             )
+
+
+def own_units(source: Source) -> list[str]:
+    """Tell of series that have no deviation to measure their errors by."""
+    data, split = read(source)
+    seen = data.observed.copy()
+    seen[split.test.start :] = False
+    seen[split.val.start :] &= ~seen[split.train].any(0)  # a later one is scaled by what there is
+    flat = ~seen.any(0) | (_range(data.values, seen) == 0)
+    moves = ~seen.any(0) | (_range(data.values, data.observed) > 0)
+    found = np.flatnonzero(flat & moves & data.observed[split.test].any(0))
+    if not found.size:
+        return []
+    names = listing([data.ids[i] for i in found], 3)
+    return [
+        f"{names}: constant or not there in the rows to train on; such errors are in the units of "
+        "the table and can outweigh all others. Drop it to rank without it."
+    ]
+
+
+def _range(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """From the smallest to the largest of what was seen, for each series."""
+    return np.where(seen, values, -np.inf).max(0) - np.where(seen, values, np.inf).min(0)
 
 
 def horizons_for(source: Source) -> tuple[int, ...]:
@@ -189,7 +238,8 @@ def leaderboard(
     trials = contest.trials()
     first = [run for runs in trials.values() for run in runs.values()]
     ready = [run for _, run in contest.cells({})]  # made while learning rates are found out
-    then = len(contest.cells(dict.fromkeys(trials, RATES[0]))) - len(ready) - len(trials)
+    tried = {run.key for run in (*first, *ready)}
+    then = sum(r.key not in tried for _, r in contest.cells(dict.fromkeys(trials, RATES[0])))
     if first:
         say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {then}")
     found = made([*first, *ready])
@@ -205,17 +255,23 @@ def leaderboard(
         )
     }
     cells = contest.cells(rates)
-    tried = {run.key for run in (*first, *ready)}
     if rest := [run for _, run in cells if run.key not in tried]:
         found |= made(rest)
     budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
     rows = [
-        {**found[run.key], **budget, "command": _command(source, run.settings, place.device)}
+        {
+            **found[run.key],
+            **budget,
+            "file": source.known or str(source.file),
+            "command": _command(source, run.settings, place.device),
+        }
         for source, run in cells
         if run.key in found
     ]
     path = folder / FILE
     before = read_results(path)["rows"] if path.exists() else []
+    if not (rows or before):
+        return failures  # nothing to keep
     new = {_cell(row) for row in rows}
     head = {
         "provenance": provenance("fighter", place.device),
@@ -240,7 +296,9 @@ def _command(source: Source, chosen: Mapping[str, Any], device: str) -> str:
     }
     words = ["fighter", "leaderboard", source.argument]
     for flag, value in flags.items():
-        words += [] if value is None else [f"--{flag.replace('_', '-')}", str(value)]
+        if value is not None:
+            values = value if isinstance(value, list | tuple) else [value]
+            words += [f"--{flag.replace('_', '-')}", *map(str, values)]
     return shlex.join(words)
 
 
@@ -259,7 +317,7 @@ def _cell(row: Record) -> tuple[Any, ...]:
 def section(rows: Sequence[Record]) -> str:
     """A table for each task, and one of ranks if there are several."""
     tasks: dict[tuple[Any, ...], list[Record]] = {}
-    for row in sorted(rows, key=lambda row: row["seed"]):
+    for row in sorted(rows, key=lambda row: (row["data"], row["horizon"], row["seed"])):
         tasks.setdefault(_task(row), []).append(row)
     ranks = _ranks([by(cells, "model") for cells in tasks.values()])
     tables = [f"{_title(cells, rows)}\n\n{_table(by(cells, 'model'))}" for cells in tasks.values()]
@@ -270,14 +328,18 @@ def _title(cells: Sequence[Record], rows: Sequence[Record]) -> str:
     first, result = cells[0], cells[0]["result"]
     name, checksum = first["data"], first["settings"]["sha256"]
     if any(r["data"] == name and r["settings"]["sha256"] != checksum for r in rows):
-        name = f"{name} ({checksum[:8]})"  # of the file's content
+        # The file may have changed since: its content has a name too.
+        name = f"{name} ({', '.join(filter(None, (first.get('file'), checksum[:8])))})"
     parts = [
         f"**{name}: {result['lookback']} steps seen, {first['horizon']} forecast**",
         f"{result['series']} series",
         f"{result['windows']:,} test windows",
     ]
-    if first["max_epochs"]:
-        parts.append(f"at most {first['max_epochs']} epochs")
+    for column, value in first["settings"]["columns"].items():
+        values = [f"{mark:g}" for mark in value] if isinstance(value, list) else [str(value)]
+        parts.append(f"{WAYS.get(column, column)} {', '.join(values)}")
+    if epochs := first["max_epochs"]:
+        parts.append(f"at most {epochs} epoch{'s' * (epochs > 1)}")
     if first["given_lr"]:
         parts.append(f"learning rate {first['given_lr']:g} for all but Fighter")
     return ", ".join(parts)
@@ -285,7 +347,7 @@ def _title(cells: Sequence[Record], rows: Sequence[Record]) -> str:
 
 def _ranks(tasks: Sequence[Mapping[str, list[Record]]]) -> list[str]:
     """Mean place over the tasks that have all models of the largest field."""
-    field = max(tasks, key=len)
+    field = max(tasks, key=len, default={})
     tasks = [task for task in tasks if {*task} == {*field}]
     if len(tasks) < 2 or len(field) < 2:
         return []
@@ -336,9 +398,11 @@ def _against(results: Sequence[Record], others: Sequence[Record], name: str) -> 
     if theirs := mean(others, "mse"):
         parts[0] = f"{mean(results, 'mse') / theirs - 1:+.1%} {name}"
     if len(results) > 1:
-        # Paired in rising order; a model without seeds is the same for all.
-        paired = others if len(others) == len(results) else [others[0]] * len(results)
-        won = sum(ours["mse"] < them["mse"] for ours, them in zip(results, paired, strict=True))
+        # Paired in rising order; with another number of seeds, or none, by their mean.
+        paired = [them["mse"] for them in others]
+        if len(others) != len(results):
+            paired = [mean(others, "mse")] * len(results)
+        won = sum(ours["mse"] < them for ours, them in zip(results, paired, strict=True))
         parts.append(f"{won} of {len(results)} seeds")
     ours, them = (np.mean([r["pieces"]["mse"] for r in side], 0) for side in (results, others))
     if len(ours) >= ENOUGH:

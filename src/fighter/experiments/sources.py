@@ -56,12 +56,14 @@ def file_source(file: Path, columns: Mapping[str, Any] | None = None) -> Source:
     """Any table; that it can be read is seen at once."""
     if not file.is_file():
         read_table(file)  # raises, and tells what is there
-    name = next((file.name[: -len(s)] for s in (*TEXT, *PARQUET) if file.name.endswith(s)), "")
+    lower = file.name.casefold()
+    name = next((file.name[: -len(s)] for s in (*TEXT, *PARQUET) if lower.endswith(s)), "")
     source = Source(name or file.name, file, _checksum(file), None, tuple((columns or {}).items()))
     try:
         read(source)
     except FighterError as error:
-        raise FighterError(f"{file}: {error}") from error
+        text = str(error)
+        raise FighterError(text if str(file) in text else f"{file}: {text}") from error
     return source
 
 
@@ -85,7 +87,7 @@ def find_sources(
     elif data_dir.exists():
         found = [file_source(data_dir, columns)]
     else:
-        raise FighterError(f"data_dir={data_dir}: there is no such folder or file")
+        raise FighterError(f"data_dir={str(data_dir)!r}: there is no such folder or file")
     return [*{source.sha256: source for source in found}.values()]
 
 
@@ -93,7 +95,7 @@ def _named(text: str, data_dir: Path | None, columns: Mapping[str, Any] | None) 
     path = Path(text)
     if path.is_dir():
         raise FighterError(f"{text} is a folder: to rank on all tables in it, give it as data_dir=")
-    if path.exists() or text.casefold().endswith((*TEXT, *PARQUET)):
+    if path.exists() or path.suffix or len(path.parts) > 1:
         return file_source(path, columns)
     return known_source(text, data_dir)
 
