@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import torch
+
 from fighter.errors import FighterError
 from fighter.experiments import runs
 from fighter.experiments.runs import Place, Run
@@ -35,6 +37,8 @@ def perform(settings: dict, place: Place) -> dict:
         raise UnicodeDecodeError("utf-8", b"x", 0, 1, "an error with arguments of its own")
     if settings["do"] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    if settings["do"] == "count threads":
+        return {"threads": torch.get_num_threads()}
     return {"square": settings["number"] ** 2}
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import torch
 
 from fighter.errors import FighterError
 from fighter.experiments.provenance import commit
@@ -109,6 +110,20 @@ def test_a_run_is_made_once(folder, log):
     assert said[0] == "2 runs, 0 of them done before"
     assert said[3] == "2 runs, 1 of them done before"
     assert said[4] == "[2/2] number 3: 0 s"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_threads_do_not_depend_on_the_jobs(folder, log, jobs):
+    """Sums of two threads are not those of one: the same cell would have two results."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        asked = [run(i, log, do="count threads") for i in range(2)]
+        records = perform(asked, folder, Place(), jobs=jobs)
+        assert [record["result"] for record in records] == [{"threads": 1}] * 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_record_tells_where_it_comes_from(folder, log, monkeypatch):
