@@ -333,6 +333,15 @@ def test_ctrl_c_that_comes_out_as_another_error_is_still_ctrl_c(monkeypatch, cap
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_letters_that_the_encoding_lacks_are_no_error():
+    run = subprocess.run(
+        [sys.executable, "-m", "fighter", "--help"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
 def test_a_reader_that_stops_reading_is_no_error():
     run = subprocess.run(
         f"{sys.executable} -m fighter data list | true", shell=True, capture_output=True, text=True

@@ -109,7 +109,7 @@ def test_where_results_go_unless_told(tmp_path, monkeypatch):
 def test_jobs_and_names_are_checked(tmp_path, data_dir, capsys):
     place = ("--quick", "--results", tmp_path / "r", "--data-dir", data_dir)
     assert call("kappa", "--jobs", 0, *place) == 1
-    assert capsys.readouterr() == ("", "fighter: jobs=0: needs at least 1\n")
+    assert capsys.readouterr() == ("", "fighter: --jobs 0: needs at least 1\n")
     assert call("kappa", "--page", "page.txt", *place) == 1
     assert "page.txt cannot be written: its name must end in .md" in capsys.readouterr().err
     (tmp_path / "file").touch()

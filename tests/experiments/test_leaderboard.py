@@ -99,18 +99,22 @@ def test_all_cells_are_there(ranked):
 
 
 def test_the_learning_rate_is_the_best_on_validation(ranked):
-    """Of all but Fighter, at the first horizon and seed, and then for the other cells too."""
+    """Of all but Fighter, for each horizon with seed 0, and then for the other seeds too."""
     folder, kept = ranked
-    runs = [json.loads(file.read_text()) for file in (folder / "runs").iterdir()]
-    linear = [run for run in runs if run["settings"]["options"]["model"] == "linear"]
-    tried = {
-        run["settings"]["options"]["lr"]: run["result"]["validation"]
-        for run in linear
-        if (run["settings"]["horizon"], run["settings"]["seed"]) == (HORIZON, 0)
+    tried: dict[int, dict[float, float]] = {}
+    for file in (folder / "runs").iterdir():
+        run = json.loads(file.read_text())
+        chosen, result = run["settings"], run["result"]
+        if chosen["options"]["model"] == "linear" and chosen["seed"] == 0:
+            scores = tried.setdefault(chosen["horizon"], {})
+            scores[chosen["options"]["lr"]] = result["validation"]
+    assert {horizon: {*scores} for horizon, scores in tried.items()} == {
+        HORIZON: {*RATES},
+        12: {*RATES},
     }
-    assert {*tried} == {*RATES}
     for row in kept["rows"]:
-        best = min(tried, key=lambda rate: tried[rate]) if row["model"] == "Linear" else None
+        scores = tried[row["horizon"]]
+        best = min(scores, key=lambda rate: scores[rate]) if row["model"] == "Linear" else None
         assert row["settings"]["options"].get("lr") == best
 
 
@@ -173,7 +177,7 @@ def test_seeds_of_several_calls_make_one_row(path, tmp_path, capsys):
     assert [row["seed"] for row in linear] == [0, 3]
     assert len({row["settings"]["options"]["lr"] for row in linear}) == 1
     assert len(kept) == 3
-    assert re.search(r"^\| SeasonalNaive \| 0\.\d+ \| 0\.\d+ \| \S+ Linear, p", said, re.M)
+    assert re.search(r"^\| SeasonalNaive \| 0\.\d+ \| 0\.\d+ \| \S+ Linear \|", said, re.M)
 
 
 def test_against_another_number_of_seeds():

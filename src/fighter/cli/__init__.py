@@ -1,6 +1,7 @@
 """The command line: parses, calls, prints."""
 
 import difflib
+import io
 import os
 import signal
 import sys
@@ -55,6 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before torch is loaded: threads that wait sleep. Spinning ones, on a machine that has other
     # work, wait for each other: a fit then takes many times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # "κ ± σ" where the encoding has no such letters
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     with _ctrl_c() as pressed:

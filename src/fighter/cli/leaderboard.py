@@ -16,6 +16,9 @@ from ..output import check_target
 from .settings import in_flags
 from .speech import plain_words
 
+LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
+likely a difference as large is by chance. Everything else stands on the page."""
+
 
 def leaderboard(
     data: Positional[tuple[str, ...]] = (),
@@ -104,7 +107,7 @@ def leaderboard(
             contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say
         )
     if (results / FILE).exists():  # not if all failed
-        print(f"\n{write_page(results, page)}\n\nWritten to {page}")
+        print(f"\n{write_page(results, page)}\n\n{LEGEND}\n\nWritten to {page}")
     if failures:
         raise FighterError(failures[0])
 

@@ -84,8 +84,10 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     windows, _, offset = scored_windows(model, data, test)
     errors = window_errors(model.network, windows, offset)
     best = min(model.history, key=lambda record: record["validation"])
-    # In stretches of two horizons too, to compare models by: only neighbours share targets.
-    count = max(len(windows) // (2 * model.horizon), 1)
+    # In stretches too, to compare models by: of two horizons, so that only neighbours share
+    # targets, or of two seasons, as errors an hour apart are alike.
+    stretch = 2 * max(model.horizon, *data.freq.season[:1], 1)
+    count = max(len(windows) // stretch, 1)
     pieces = np.stack([part.sum(1) for part in np.array_split(errors, count, axis=1)], 1)
     pieces = pieces[:, pieces[2] > 0]
     return {

@@ -30,12 +30,13 @@ over the training rows, mean ± deviation over seeds; lower is better. Every mod
 windows, is trained for the absolute error, for as many epochs and with the same rule for stopping,
 and what is scored is a running average of its weights. Fighter is `Forecaster(horizon, lookback)`.
 The others are as their papers have them, with each window brought to mean 0 and deviation 1; of the
-learning rates {rates} each has the one that was best on the rows that choose, at the first horizon,
-unless a title says otherwise. Only Fighter and CycleNet learn a cycle.
+learning rates {rates} each has the one that was best on the rows that choose, with seed 0, unless
+a title says otherwise. Only Fighter and CycleNet learn a cycle.
 
 *Against* is the best of the other models: the difference in MSE, the number of seeds in which it
-was beaten, and how likely a difference at least as large would be if each stretch of two horizons
-favoured either by chance (random signs; none is given for fewer than six stretches).
+was beaten, and how likely a difference at least as large would be if each stretch of two horizons,
+or two seasons if they are longer, favoured either by chance (random signs; none is given for fewer
+than six stretches).
 """
 FILE = "leaderboard.json"
 RATES = (1e-3, 3e-4, 1e-4)
@@ -54,6 +55,7 @@ WAYS = {
     "freq": "a row each",
     "missing_values": "without",
 }  # to read a table, in words
+Choice = tuple[Source, int, str]  # data, horizon and model: what a learning rate is chosen for
 ENOUGH = 6  # stretches, for a probability below 0.05 to be possible
 
 
@@ -69,7 +71,7 @@ class Contest:
 
     Args:
         models: names of the registry.
-        horizons: of each data set; of the first one learning rates are chosen.
+        horizons: of each data set.
         lookback: 96 for known data sets, else chosen by the Forecaster, unless given.
         seeds: of each model that learns.
         lr: learning rate of all but Fighter; the best of three on validation unless given.
@@ -111,20 +113,22 @@ class Contest:
             tags if rate is None else {**tags, "lr": rate},
         )
 
-    def trials(self) -> dict[tuple[Source, str], dict[float, Run]]:
-        """Runs to choose a learning rate by, for each data set and model that has the choice."""
+    def trials(self) -> dict[Choice, dict[float, Run]]:
+        """Runs to choose a learning rate by, for each task and model that has the choice.
+
+        They are the same whatever else is asked for: the cells of all calls make one table.
+        """
         return {
-            (source, model): {
-                # Whatever seeds are asked for now: those of all calls make one row.
-                rate: self.run(source, horizons[0], model, 0, rate)
-                for rate in RATES
+            (source, horizon, model): {
+                rate: self.run(source, horizon, model, 0, rate) for rate in RATES
             }
             for source, horizons in self.horizons.items()
+            for horizon in sorted(horizons, reverse=True)
             for model in self.models
             if model != "fighter" and CORES[model].learned and self.lr is None
         }
 
-    def cells(self, rates: Mapping[tuple[Source, str], float]) -> list[tuple[Source, Run]]:
+    def cells(self, rates: Mapping[Choice, float]) -> list[tuple[Source, Run]]:
         """All cells, the longest first, but for those that still wait for their learning rate."""
         waiting = self.trials().keys() - rates.keys()
         given = {m: self.lr for m in self.models if m != "fighter" and CORES[m].learned}
@@ -133,8 +137,8 @@ class Contest:
             for source, horizons in self.horizons.items()
             for horizon in sorted(horizons, reverse=True)
             for model in self.models
-            if (source, model) not in waiting
-            for rate in [rates.get((source, model), given.get(model))]
+            if (source, horizon, model) not in waiting
+            for rate in [rates.get((source, horizon, model), given.get(model))]
             for seed in (self.seeds if CORES[model].learned else (0,))  # one run is all there is
         ]
 

@@ -83,7 +83,7 @@ def origin(name: str, result: dict[str, Any]) -> str:
     commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
     return (
         f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {took} of run time in all; "
-        f"`{made['command']}`, "
+        f"last call `{made['command']}`, "
         f"{made['device']}, torch {made['torch']}, {made['date']}, code {commits}; "
         f"`{name}`.</sub>"
     )
