@@ -34,6 +34,7 @@ SPACE: dict[str, list[Any]] = {
     "adjacency": ["cosine", "mixed"],
     "calendar": [False],
     "cycle": [None],
+    "reversion": [False],
     "change": list(CHANGES),
 }
 

@@ -77,6 +77,8 @@ class Forecaster(Estimator):
         cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
             naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told time of day, of the week and of the year.
+        reversion: whether a forecast may go back to the series' usual level, as far as the training
+            rows do.
         options: further options of the network.
         freq: step of the time axis, such as ``"h"`` or ``"10min"``; inferred unless given.
         id_col, time_col, target_col: the columns of a long table.
@@ -110,6 +112,7 @@ class Forecaster(Estimator):
         adjacency: str | None = None,
         cycle: str | int | None = "auto",
         calendar: bool = True,
+        reversion: bool = True,
         options: dict[str, Any] | None = None,
         freq: str | int | None = None,
         id_col: str = "unique_id",
@@ -135,7 +138,8 @@ class Forecaster(Estimator):
         self.model, self.level, self.quantiles = model, level, quantiles
         self.nodes, self.kappa, self.heads, self.layers = nodes, kappa, heads, layers
         self.width, self.dropout, self.adjacency = width, dropout, adjacency
-        self.cycle, self.calendar, self.options = cycle, calendar, options
+        self.cycle, self.calendar, self.reversion = cycle, calendar, reversion
+        self.options = options
         self.freq, self.id_col, self.time_col, self.target_col = freq, id_col, time_col, target_col
         self.past, self.future, self.missing_values = past, future, missing_values
         self.max_epochs, self.batch_size, self.lr = max_epochs, batch_size, lr
@@ -296,6 +300,7 @@ class Forecaster(Estimator):
             patience=self.patience or patience,
             network=self._network_options(panel, rows),
             batch_size=batch_size,
+            reversion=self.reversion,
         )
 
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
@@ -371,7 +376,7 @@ class Forecaster(Estimator):
         )
         counts = (panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1])
         core = build_core(self._fixed["model"], task, **plan.network)
-        return ForecastNet(core, period=plan.cycle, covariates=counts)
+        return ForecastNet(core, period=plan.cycle, reversion=plan.reversion, covariates=counts)
 
     # ---- predict --------------------------------------------------------------------------
 

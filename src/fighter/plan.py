@@ -26,6 +26,7 @@ class Plan:
     patience: int
     network: dict[str, Any]  # options of the network
     batch_size: int = 32
+    reversion: bool = False
 
 
 def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:

@@ -63,6 +63,23 @@ def test_defaults_of_fighter():
     assert plan.network["adjacency"] == "cosine"
 
 
+def test_reversion_is_learned_where_levels_do_not_stay():
+    """An AR(1) process: the further ahead, the less of its level is left."""
+    noise = np.random.default_rng(0).normal(size=1200)
+    values = np.zeros_like(noise)
+    for t in range(1, len(values)):
+        values[t] = 0.98 * values[t - 1] + noise[t]
+    table = pd.DataFrame({"ds": pd.date_range("2024", periods=1200, freq="h"), "y": 100 + values})
+    settings = {"horizon": 24, "lookback": 24, "max_epochs": 20, "cycle": None, "calendar": False}
+    with_it, without = (
+        fit("linear", table, **settings, reversion=choice) for choice in (True, False)
+    )
+    best, other = (min(r["validation"] for r in m.history) for m in (with_it, without))
+    assert best < 0.95 * other
+    pull = with_it.network.reversion.pull[:, 0]
+    assert 0 < pull[0] < pull[11] < pull[23] < 1
+
+
 def test_names_of_columns():
     assert list(COLUMNS.values()) == [
         "Fighter", "Autoformer", "CycleNet", "DLinear", "GCN", "GFSA", "Informer", "iTransformer",

@@ -19,6 +19,26 @@ def test_level_and_scale_of_the_window_carry_over():
     torch.testing.assert_close(moved, 5 * y + 100, rtol=1e-4, atol=1e-2)
 
 
+def test_a_level_is_left_step_by_step():
+    task = Task(8, 3, 2)
+    kept = ForecastNet(build_core("linear", task), period=4).eval()
+    network = ForecastNet(build_core("linear", task), period=4, reversion=True).eval()
+    assert network.load_state_dict(kept.state_dict(), strict=False).missing_keys
+    past, start = torch.randn(4, 8, 2) + 3, torch.arange(4)
+    torch.testing.assert_close(network(plain(past), start), kept(plain(past), start))
+    pull = torch.tensor([[0.0, 0.1], [0.5, 0.2], [1.0, 0.3]])
+    network.reversion.pull.data = pull
+    left = kept(plain(past), start) - network(plain(past), start)
+    torch.testing.assert_close(left[..., 0], pull * past.mean(1, keepdim=True))
+
+
+def test_reversion_belongs_to_series_only_if_the_network_does():
+    core = build_core("linear", Task(8, 3, 2))
+    assert ForecastNet(core, reversion=True).reversion.pull.shape == (3, 1)
+    assert ForecastNet(core, reversion=True, period=4).reversion.pull.shape == (3, 2)
+    assert ForecastNet(core, reversion=True, normalise=False).reversion is None
+
+
 def test_statistics_are_of_what_was_observed():
     past = torch.tensor([1.0, 2.0, 3.0, 99.0]).reshape(1, 4, 1)
     seen = torch.tensor([True, True, True, False]).reshape(1, 4, 1)

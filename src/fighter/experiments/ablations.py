@@ -51,6 +51,7 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
     | {
         "no cycle": Variant({"cycle": None}),
         "no calendar": Variant({"calendar": False}),
+        "no reversion": Variant({"reversion": False}),
         "no average of weights": Variant({"ema": 0.0}),
         "squared error": Variant({"loss": "mse"}),
     }

@@ -39,7 +39,7 @@ class CycleOutside(ForecastNet):
 
         x' = x - cycle
         z = (x' - mean) / std                   mean and std of x'
-        forecast = std · unaffine(core(affine(z))) + mean + cycle + covariates
+        forecast = std · unaffine(core(affine(z))) + (1 - r) · mean + cycle + covariates
 
     It forecasts and trains as any other; an explanation would look for the cycle inside.
     """
@@ -74,10 +74,10 @@ class LastValue(ForecastNet):
 
 
 def no_normalisation(network: ForecastNet) -> ForecastNet:
-    """Windows as they are, and without the factor and shift that belong to the normalisation."""
+    """Windows as they are, without the factor, shift and reversion that belong to their level."""
     usual = network.normalise and not isinstance(network, LastValue)
     _check(network, usual, "its windows are not normalised by their mean as it is")
-    network.normalise, network.affine = False, None
+    network.normalise, network.affine, network.reversion = False, None, None
     return network
 
 

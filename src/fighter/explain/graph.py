@@ -51,7 +51,7 @@ class TemporalGraph:
     time: int  # stamp of the forecast
     forecast: float
     terms: dict[str, float]
-    """What does not come from single past values: level (mean of the look-back), cycle, bias, …"""
+    """What does not come from single past values: level (of the look-back), cycle, bias, …"""
 
     ids: tuple
     times: np.ndarray  # int64 [L]

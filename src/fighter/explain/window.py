@@ -41,6 +41,7 @@ def trace_windows(
     lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
     with torch.no_grad():
         z, mean, std = network.normalised(batch)
+        level = network.level(mean).expand(1, horizon, count)[0]
         before, after = network.cycles(batch, position)
         rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
         told = None if network.covariates is None else network.covariates(batch, horizon)[0]
@@ -55,7 +56,7 @@ def trace_windows(
     for (series, step), one in zip(targets, found, strict=True):
         unit = float(std.expand(1, 1, count)[0, 0, series])
         sources, cycle = one.inputs.double().split([lookback, lookback + horizon], 1)
-        terms = {"level": float(mean.expand(1, 1, count)[0, 0, series])}
+        terms = {"level": float(level[step, series])}
         if network.cycle is not None:
             terms["cycle"] = float(cycle.sum()) * unit
         if told is not None:

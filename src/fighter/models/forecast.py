@@ -1,10 +1,10 @@
-"""The frame around every core: normalisation, cycle and covariates, the same for all."""
+"""The frame around every core: normalisation, cycle, reversion, covariates, the same for all."""
 
 import torch
 from torch import Tensor, nn
 
 from ..data.windows import Batch
-from ..nn.series import Cycle, window_statistics
+from ..nn.series import Cycle, Reversion, window_statistics
 from .core import Core
 
 
@@ -42,16 +42,18 @@ class ForecastNet(nn.Module):
 
         z = (x - mean) / std                    mean and std of the window's observed past
         ŷ = unaffine(core(affine(z - cycle))) + cycle
-        forecast = std · ŷ + mean + covariates
+        forecast = std · ŷ + (1 - r) · mean + covariates
 
-    The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
-    to the series anyway, so that a network that can serve any series still does. A core that learns
-    nothing stands alone: the forecast is core(x).
+    The affine map has a factor and a shift per series, the reversion r a number per step and
+    series. The first comes with a core or a cycle that belong to the series anyway, without which
+    the second is the same for all series, so that a network that can serve any series still does. A
+    core that learns nothing stands alone: the forecast is core(x).
 
     Args:
         core: the network inside.
         normalise: whether each window is brought to mean 0 and deviation 1.
         period: length of the learned cycle, None for none.
+        reversion: whether the level of a window may be left again.
         covariates: numbers of covariates known of the past only, and of the future too.
     """
 
@@ -61,6 +63,7 @@ class ForecastNet(nn.Module):
         *,
         normalise: bool = True,
         period: int | None = None,
+        reversion: bool = False,
         covariates: tuple[int, int] = (0, 0),
     ):
         super().__init__()
@@ -69,7 +72,11 @@ class ForecastNet(nn.Module):
             normalise, period, covariates = False, None, (0, 0)
         self.core, self.normalise = core, normalise
         self.cycle = Cycle(period, task.series) if period else None
-        self.affine = Affine(task.series) if normalise and (core.tied or period) else None
+        own = core.tied or bool(period)  # weights belong to the series
+        self.affine = Affine(task.series) if normalise and own else None
+        self.reversion = (
+            Reversion(task.horizon, task.series if own else 1) if normalise and reversion else None
+        )
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
     def forward(self, batch: Batch, position: Tensor) -> Tensor:
@@ -82,7 +89,7 @@ class ForecastNet(nn.Module):
         z, mean, std = self.normalised(batch)
         before, after = self.cycles(batch, position)
         y = self.inside(z, before, after, batch)
-        y = y * std[..., None] + mean[..., None]
+        y = y * std[..., None] + self.level(mean)[..., None]
         return y if self.covariates is None else y + self.covariates(batch, horizon)
 
     def normalised(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,6 +99,10 @@ class ForecastNet(nn.Module):
             return past, past.new_zeros(1, 1, 1), past.new_ones(1, 1, 1)
         mean, std = window_statistics(past, batch.past_observed)
         return (past - mean) / std, mean, std
+
+    def level(self, mean: Tensor) -> Tensor:
+        """What is kept of a window's mean ``[batch, 1, series]``, at every step or at all alike."""
+        return mean if self.reversion is None else self.reversion(mean)
 
     def cycles(self, batch: Batch, position: Tensor) -> tuple[Tensor, Tensor]:
         """The cycle over the look-back and over the horizon; zeros where there is none."""

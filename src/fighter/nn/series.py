@@ -45,6 +45,24 @@ class Cycle(nn.Module):
         return self.profile[index % self.period]
 
 
+class Reversion(nn.Module):
+    """What a forecast keeps of a window's level: (1 - r) · mean, r per step and series.
+
+    A network sees windows without their level, and so cannot know that a level far from the usual
+    one seldom stays. Of scaled series the usual one is 0. It begins with r = 0: all is kept.
+    """
+
+    def __init__(self, horizon: int, series: int):
+        super().__init__()
+        self.pull = nn.Parameter(torch.zeros(horizon, series))
+
+    def forward(
+        self, mean: Float[Tensor, "batch 1 series"]
+    ) -> Float[Tensor, "batch horizon series"]:
+        """The level at each step of the horizon."""
+        return mean * (1 - self.pull)
+
+
 def lag_correlation(
     values: Float[Tensor, "time series"],
     observed: Bool[Tensor, "time series"] | None,
