@@ -75,11 +75,18 @@ def test_size_and_epochs_grow_and_shrink_with_the_data():
     assert choose_epochs(steps=1000) == (10, 3)
 
 
-def test_a_year_is_used_when_two_have_been_seen():
+def test_a_year_is_told_when_two_have_been_seen_and_the_rest_without_a_cycle():
     short, long = panel(np.zeros(500), "D"), panel(np.zeros(800), "D")
-    names = long.freq.calendar_names
-    assert [names[i] for i in choose_calendar(short, 500)] == ["day_of_week_sin", "day_of_week_cos"]
-    assert len(choose_calendar(long, 800)) == 4
+    week, year = (long.freq.calendar_names[i : i + 2] for i in (0, 2))
+    assert (week[0], year[0]) == ("day_of_week_sin", "day_of_year_sin")
+
+    def told(days, cycle):
+        return tuple(days.freq.calendar_names[i] for i in choose_calendar(days, days.length, cycle))
+
+    assert told(short, None) == week
+    assert told(short, 7) == ()
+    assert told(long, None) == week + year
+    assert told(long, 7) == year
 
 
 def test_too_short_is_told_in_numbers():

@@ -76,7 +76,8 @@ class Forecaster(Estimator):
             given static for up to 500 series and cosine for more, or if nodes are not series.
         cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
             naive model learns none; a number is the season that it repeats.
-        calendar: whether the model is told time of day, of the week and of the year.
+        calendar: whether the model is told the time of the year, and without a cycle that of the
+            day and the week.
         reversion: whether a forecast may go back to the series' usual level, as far as the training
             rows do.
         options: further options of the network.
@@ -295,7 +296,7 @@ class Forecaster(Estimator):
             validation=validation,
             quantiles=self._levels(),
             cycle=cycle,  # type: ignore[arg-type]
-            calendar=choose.choose_calendar(panel, rows) if self.calendar else (),
+            calendar=choose.choose_calendar(panel, rows, cycle) if self.calendar else (),
             epochs=self.max_epochs or epochs,
             patience=self.patience or patience,
             network=self._network_options(panel, rows),

@@ -59,13 +59,15 @@ def choose_epochs(steps: int) -> tuple[int, int]:
     return min(max(-(-2000 // steps), 10), 200), max(3, -(-400 // steps))
 
 
-def choose_calendar(panel: Panel, rows: int) -> tuple[int, ...]:
-    """The calendar features that the training rows show at least twice in full."""
-    return tuple(
-        i
-        for i, name in enumerate(panel.freq.calendar_names)
-        if "year" not in name or panel.times[rows - 1] - panel.times[0] >= 2 * 365 * 86_400 * 10**9
-    )
+def choose_calendar(panel: Panel, rows: int, cycle: int | None) -> tuple[int, ...]:
+    """Of the year if the training rows show two; of the day and the week if no cycle knows them.
+
+    Told twice, they are learned by heart: a network with both a cycle and the time of day forecast
+    what followed the validation rows worse than one with the cycle alone.
+    """
+    years = panel.times[rows - 1] - panel.times[0] >= 2 * 365 * 86_400 * 10**9
+    names = panel.freq.calendar_names
+    return tuple(i for i, name in enumerate(names) if (years if "year" in name else not cycle))
 
 
 def choose_period(panel: Panel, rows: int) -> int | None:
