@@ -16,7 +16,7 @@ from fighter.experiments.runs import Place, Record, Run, perform, write_rows
 from fighter.experiments.sources import at, known_source
 
 CHANGES = (
-    "cycle outside", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
+    "cycle moved", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
     "decayed loss", "spectral loss",
 )  # fmt: skip
 SPACE: dict[str, list[Any]] = {

@@ -9,6 +9,7 @@ from fighter.plan import (
     choose_calendar,
     choose_epochs,
     choose_lookback,
+    choose_outside,
     choose_period,
     choose_size,
     choose_validation,
@@ -87,6 +88,12 @@ def test_a_year_is_told_when_two_have_been_seen_and_the_rest_without_a_cycle():
     assert told(short, 7) == ()
     assert told(long, None) == week + year
     assert told(long, 7) == year
+
+
+def test_a_week_stands_outside_if_days_are_shown_whole_and_it_is_not():
+    hours = panel(np.zeros(500))
+    cases = [(96, 168), (168, 168), (96, 24), (12, 24), (96, None)]
+    assert [choose_outside(hours, *case) for case in cases] == [True, False, False, False, False]
 
 
 def test_too_short_is_told_in_numbers():

@@ -287,7 +287,7 @@ class Forecaster(Estimator):
         steps = -(-(rows - lookback - horizon + 1) // batch_size)
         learned = CORES[self.model].learned
         epochs, patience = choose.choose_epochs(steps) if learned else (1, 1)
-        cycle = self.cycle
+        cycle: Any = self.cycle
         if cycle == "auto":
             cycle = choose.choose_period(panel, rows) if learned else None
         return Plan(
@@ -295,12 +295,13 @@ class Forecaster(Estimator):
             horizon=horizon,
             validation=validation,
             quantiles=self._levels(),
-            cycle=cycle,  # type: ignore[arg-type]
+            cycle=cycle,
             calendar=choose.choose_calendar(panel, rows, cycle) if self.calendar else (),
             epochs=self.max_epochs or epochs,
             patience=self.patience or patience,
             network=self._network_options(panel, rows),
             batch_size=batch_size,
+            outside=self.reversion and choose.choose_outside(panel, lookback, cycle),
             reversion=self.reversion,
         )
 
@@ -377,7 +378,13 @@ class Forecaster(Estimator):
         )
         counts = (panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1])
         core = build_core(self._fixed["model"], task, **plan.network)
-        return ForecastNet(core, period=plan.cycle, reversion=plan.reversion, covariates=counts)
+        return ForecastNet(
+            core,
+            period=plan.cycle,
+            outside=plan.outside,
+            reversion=plan.reversion,
+            covariates=counts,
+        )
 
     # ---- predict --------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Plan:
     patience: int
     network: dict[str, Any]  # options of the network
     batch_size: int = 32
+    outside: bool = False  # whether the cycle is taken off before windows are normalised
     reversion: bool = False
 
 
@@ -98,6 +99,14 @@ def choose_period(panel: Panel, rows: int) -> int | None:
         return None
     best = min(seasons, key=error)
     return best if error(best) < float((values[half:] ** 2)[seen[half:]].mean()) else None
+
+
+def choose_outside(panel: Panel, lookback: int, cycle: int | None) -> bool:
+    """Whether look-backs show whole seasons, such as days, of a longer cycle, such as a week.
+
+    Their mean then says which days they hold, not at which level the series is.
+    """
+    return any(season <= lookback for season in panel.freq.season) and (cycle or 0) > lookback
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:

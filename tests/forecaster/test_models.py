@@ -76,7 +76,7 @@ def test_reversion_is_learned_where_levels_do_not_stay():
     )
     best, other = (min(r["validation"] for r in m.history) for m in (with_it, without))
     assert best < 0.95 * other
-    pull = with_it.network.reversion.pull[:, 0]
+    pull = with_it.network.reversion.pull[0, :, 0]
     assert 0 < pull[0] < pull[11] < pull[23] < 1
 
 

@@ -19,24 +19,43 @@ def test_level_and_scale_of_the_window_carry_over():
     torch.testing.assert_close(moved, 5 * y + 100, rtol=1e-4, atol=1e-2)
 
 
-def test_a_level_is_left_step_by_step():
+def test_level_and_deviation_are_left_step_by_step():
     task = Task(8, 3, 2)
     kept = ForecastNet(build_core("linear", task), period=4).eval()
     network = ForecastNet(build_core("linear", task), period=4, reversion=True).eval()
     assert network.load_state_dict(kept.state_dict(), strict=False).missing_keys
     past, start = torch.randn(4, 8, 2) + 3, torch.arange(4)
     torch.testing.assert_close(network(plain(past), start), kept(plain(past), start))
-    pull = torch.tensor([[0.0, 0.1], [0.5, 0.2], [1.0, 0.3]])
-    network.reversion.pull.data = pull
-    left = kept(plain(past), start) - network(plain(past), start)
-    torch.testing.assert_close(left[..., 0], pull * past.mean(1, keepdim=True))
+    r, s = torch.rand(2, 3, 2)
+    network.reversion.pull.data = torch.stack([r, s])
+    mean, std = window_statistics(past, None)
+    wanted = (kept(plain(past), start)[..., 0] - mean) / std * (std * (1 - s) + s) + mean * (1 - r)
+    torch.testing.assert_close(network(plain(past), start)[..., 0], wanted)
 
 
 def test_reversion_belongs_to_series_only_if_the_network_does():
     core = build_core("linear", Task(8, 3, 2))
-    assert ForecastNet(core, reversion=True).reversion.pull.shape == (3, 1)
-    assert ForecastNet(core, reversion=True, period=4).reversion.pull.shape == (3, 2)
+    assert ForecastNet(core, reversion=True).reversion.pull.shape == (2, 3, 1)
+    assert ForecastNet(core, reversion=True, period=4).reversion.pull.shape == (2, 3, 2)
     assert ForecastNet(core, reversion=True, normalise=False).reversion is None
+
+
+def test_a_cycle_outside():
+    """A profile added to the data and to the cycle is added to the forecast, and nothing else."""
+    torch.manual_seed(0)
+    task, past, start = Task(8, 3, 2), torch.randn(4, 8, 2), torch.tensor([0, 5, 30, 71])
+    for outside in (True, False):
+        core = build_core("linear", task)
+        network = ForecastNet(core, period=12, outside=outside, reversion=True).eval()
+        network.cycle.profile.data.normal_()
+        network.reversion.pull.data.uniform_()
+        y = network(plain(past), start)
+        profile = torch.randn(12, 2)
+        steps = start[:, None] + torch.arange(11)
+        before, after = profile[steps % 12].split([8, 3], 1)
+        network.cycle.profile.data += profile
+        moved = network(plain(past + before), start)
+        assert torch.allclose(moved - y, after[..., None], atol=1e-4) == outside
 
 
 def test_statistics_are_of_what_was_observed():

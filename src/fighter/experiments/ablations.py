@@ -58,7 +58,7 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
     | {
         name: Variant({}, name)
         for name in (
-            "cycle outside", "no basis", "no normalisation", "no affine", "last value",
+            "cycle moved", "no basis", "no normalisation", "no affine", "last value",
             "linear head", "decayed loss", "spectral loss",
         )
     },

@@ -15,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..data.windows import Batch
 from ..errors import FighterError
 from ..explain.layer import known_layers
 from ..hops import Backend, Hop
@@ -32,45 +31,17 @@ HOP_DROPOUT = 0.1
 # ---- the frame -----------------------------------------------------------------------------------
 
 
-class CycleOutside(ForecastNet):
-    """The learned cycle in the data's units, and the window what it leaves.
-
-    .. code-block:: text
-
-        x' = x - cycle
-        z = (x' - mean) / std                   mean and std of x'
-        forecast = std · unaffine(core(affine(z))) + (1 - r) · mean + cycle + covariates
-
-    It forecasts and trains as any other; an explanation would look for the cycle inside.
-    """
-
-    def forward(self, batch: Batch, position: Tensor) -> Tensor:
-        """``[batch, horizon, series, outputs]``."""
-        before, after = super().cycles(batch, position)
-        rest = super().forward(batch._replace(past=batch.past - before), position)
-        return rest + after[..., None]
-
-    def cycles(self, batch: Batch, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Inside there is none."""
-        del position
-        nothing = batch.past.new_zeros(1, 1, 1)
-        return nothing, nothing
-
-
 class LastValue(ForecastNet):
     """z = (x - last) / std, the last value that was observed; 0 if none was."""
 
-    def normalised(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The past in the window's units, its last value, and its deviation from its mean."""
-        past, seen = batch.past, batch.past_observed
-        _, std = window_statistics(past, seen)
-        if seen is None:
-            last = past[:, -1:]
-        else:
-            place = torch.arange(past.shape[1], device=past.device)[:, None]
-            place = torch.where(seen, place, -1).amax(1, keepdim=True)  # [B, 1, N]
-            last = torch.where(place >= 0, past.gather(1, place.clamp(min=0)), 0.0)
-        return (past - last) / std, last, std
+    def statistics(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The last value, and the deviation from the mean."""
+        _, std = window_statistics(past, observed)
+        if observed is None:
+            return past[:, -1:], std
+        place = torch.arange(past.shape[1], device=past.device)[:, None]
+        place = torch.where(observed, place, -1).amax(1, keepdim=True)  # [B, 1, N]
+        return torch.where(place >= 0, past.gather(1, place.clamp(min=0)), 0.0), std
 
 
 def no_normalisation(network: ForecastNet) -> ForecastNet:
@@ -88,10 +59,11 @@ def no_affine(network: ForecastNet) -> ForecastNet:
     return network
 
 
-def cycle_outside(network: ForecastNet) -> ForecastNet:
-    """The cycle before the normalisation instead of after it."""
+def cycle_moved(network: ForecastNet) -> ForecastNet:
+    """The cycle outside the normalisation if it is inside, and inside if it is outside."""
     _check(network, network.cycle is not None, "it has no cycle: give it a period")
-    return _become(network, CycleOutside)
+    network.outside = not network.outside
+    return network
 
 
 def last_value(network: ForecastNet) -> ForecastNet:
@@ -341,7 +313,7 @@ CHANGES: Mapping[str, Change] = MappingProxyType(
         "hop dropout": hop_dropout,
         "feed-forward": feed_forward,
         "time graph first": time_graph_first,
-        "cycle outside": cycle_outside,
+        "cycle moved": cycle_moved,
         "last value": last_value,
     }
 )

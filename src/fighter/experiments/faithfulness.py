@@ -311,8 +311,9 @@ def _sums(sample: Sample, scores: Scores, change: Function) -> dict[str, float]:
 
 def _whole(sample: Sample, z: Tensor) -> Tensor:
     """The forecast from the past that ``z`` stands for, normalised anew."""
-    _, mean, std = sample.network.normalised(sample.batch)
-    return sample.network(sample.batch._replace(past=z * std + mean), sample.position)
+    window = sample.network.window(sample.batch, sample.position)
+    past = z * window.std + window.centre
+    return sample.network(sample.batch._replace(past=past), sample.position)
 
 
 def _area(curve: Tensor, start: float) -> float:

@@ -25,9 +25,12 @@ def forecast_parts(network: ForecastNet, batch: Batch, position: Tensor) -> tupl
     That is ``[B, H, N, outputs]`` in the units of the batch, less the look-back's mean.
     """
     with torch.no_grad():
-        z, _, std = network.normalised(batch)
-        before, after = network.cycles(batch, position)
-    return z, lambda z: network.inside(z, before, after, batch) * std[..., None]
+        window = network.window(batch, position)
+
+    def forecast(z: Tensor) -> Tensor:
+        return network.inside(z, window.before, window.after, batch) * window.scale[..., None]
+
+    return window.z, forecast
 
 
 def frozen_input(function: Function, x: Tensor) -> Tensor:

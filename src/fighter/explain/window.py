@@ -40,9 +40,8 @@ def trace_windows(
     """
     lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
     with torch.no_grad():
-        z, mean, std = network.normalised(batch)
-        level = network.level(mean).expand(1, horizon, count)[0]
-        before, after = network.cycles(batch, position)
+        z, before, after, _, _, *units = network.window(batch, position)
+        level, scale, outside = (each.expand(1, horizon, count)[0] for each in units)
         rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
         told = None if network.covariates is None else network.covariates(batch, horizon)[0]
 
@@ -54,11 +53,11 @@ def trace_windows(
     selects = [partial(_pick, series, step) for series, step in targets]
     found = traces(network, inside, rows, selects)
     for (series, step), one in zip(targets, found, strict=True):
-        unit = float(std.expand(1, 1, count)[0, 0, series])
+        unit = float(scale[step, series])
         sources, cycle = one.inputs.double().split([lookback, lookback + horizon], 1)
         terms = {"level": float(level[step, series])}
         if network.cycle is not None:
-            terms["cycle"] = float(cycle.sum()) * unit
+            terms["cycle"] = float(cycle.sum()) * unit + float(outside[step, series])
         if told is not None:
             terms["covariates"] = float(told[step, series, 0])
         terms["bias"] = float(one.constant) * unit

@@ -1,5 +1,7 @@
 """The frame around every core: normalisation, cycle, reversion, covariates, the same for all."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -35,6 +37,19 @@ class CovariateHead(nn.Module):
         return self.net(torch.cat(parts, -1))
 
 
+class Window(NamedTuple):
+    """Windows in units of their own, and the way back."""
+
+    z: Tensor  # (past - centre) / std, [batch, lookback, series]
+    before: Tensor  # the cycle over the look-back, in the same units
+    after: Tensor  # and over the horizon, if it is inside
+    centre: Tensor  # [batch, 1, series]
+    std: Tensor
+    level: Tensor  # forecast = scale · ŷ + level + cycle, [batch, horizon or 1, series]
+    scale: Tensor
+    cycle: Tensor  # over the horizon, if it is outside
+
+
 class ForecastNet(nn.Module):
     """What happens around a core, from the data's units to the window's and back.
 
@@ -42,18 +57,26 @@ class ForecastNet(nn.Module):
 
         z = (x - mean) / std                    mean and std of the window's observed past
         ŷ = unaffine(core(affine(z - cycle))) + cycle
-        forecast = std · ŷ + (1 - r) · mean + covariates
+        forecast = std' · ŷ + mean' + covariates
 
-    The affine map has a factor and a shift per series, the reversion r a number per step and
-    series. The first comes with a core or a cycle that belong to the series anyway, without which
-    the second is the same for all series, so that a network that can serve any series still does. A
-    core that learns nothing stands alone: the forecast is core(x).
+    The affine map has a factor and a shift per series. It comes with a core or a cycle that belong
+    to the series anyway, so that a network that can serve any series still does. With reversion,
+    mean' and std' go from the window's to the usual ones over the horizon, else they stay. A core
+    that learns nothing stands alone: the forecast is core(x).
+
+    A cycle may also stand outside, in the data's units:
+
+    .. code-block:: text
+
+        z = (x - cycle - mean) / std            mean and std of what the cycle leaves
+        forecast = std' · unaffine(core(affine(z))) + mean' + cycle + covariates
 
     Args:
         core: the network inside.
         normalise: whether each window is brought to mean 0 and deviation 1.
         period: length of the learned cycle, None for none.
-        reversion: whether the level of a window may be left again.
+        outside: whether the cycle is taken off before windows are normalised, and not after.
+        reversion: whether a forecast may leave the level and the deviation of its window.
         covariates: numbers of covariates known of the past only, and of the future too.
     """
 
@@ -63,6 +86,7 @@ class ForecastNet(nn.Module):
         *,
         normalise: bool = True,
         period: int | None = None,
+        outside: bool = False,
         reversion: bool = False,
         covariates: tuple[int, int] = (0, 0),
     ):
@@ -77,6 +101,7 @@ class ForecastNet(nn.Module):
         self.reversion = (
             Reversion(task.horizon, task.series if own else 1) if normalise and reversion else None
         )
+        self.outside = outside and self.cycle is not None
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
     def forward(self, batch: Batch, position: Tensor) -> Tensor:
@@ -85,24 +110,31 @@ class ForecastNet(nn.Module):
         ``position [batch]`` is the place of the windows' first step on the training data's axis,
         which the cycle is counted on.
         """
-        horizon = self.core.task.horizon
-        z, mean, std = self.normalised(batch)
+        window = self.window(batch, position)
+        y = self.inside(window.z, window.before, window.after, batch)
+        y = y * window.scale[..., None] + (window.level + window.cycle)[..., None]
+        if self.covariates is None:
+            return y
+        return y + self.covariates(batch, self.core.task.horizon)
+
+    def window(self, batch: Batch, position: Tensor) -> Window:
+        """The past and the cycle in the window's units."""
+        past, nothing = batch.past, batch.past.new_zeros(1, 1, 1)
         before, after = self.cycles(batch, position)
-        y = self.inside(z, before, after, batch)
-        y = y * std[..., None] + self.level(mean)[..., None]
-        return y if self.covariates is None else y + self.covariates(batch, horizon)
+        rest = past - before if self.outside else past
+        mean, std = self.statistics(rest, batch.past_observed)
+        level, scale = (mean, std) if self.reversion is None else self.reversion(mean, std)
+        if not self.outside:
+            return Window((past - mean) / std, before, after, mean, std, level, scale, nothing)
+        shift = before.mean(1, keepdim=True)
+        centre, before = mean + shift, (before - shift) / std
+        return Window((past - centre) / std, before, nothing, centre, std, level, scale, after)
 
-    def normalised(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The past in the window's units, and their mean and deviation in the data's."""
-        past = batch.past
+    def statistics(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Mean and deviation that windows are brought to 0 and 1 by, ``[batch, 1, series]``."""
         if not self.normalise:
-            return past, past.new_zeros(1, 1, 1), past.new_ones(1, 1, 1)
-        mean, std = window_statistics(past, batch.past_observed)
-        return (past - mean) / std, mean, std
-
-    def level(self, mean: Tensor) -> Tensor:
-        """What is kept of a window's mean ``[batch, 1, series]``, at every step or at all alike."""
-        return mean if self.reversion is None else self.reversion(mean)
+            return past.new_zeros(1, 1, 1), past.new_ones(1, 1, 1)
+        return window_statistics(past, observed)
 
     def cycles(self, batch: Batch, position: Tensor) -> tuple[Tensor, Tensor]:
         """The cycle over the look-back and over the horizon; zeros where there is none."""

@@ -46,21 +46,26 @@ class Cycle(nn.Module):
 
 
 class Reversion(nn.Module):
-    """What a forecast keeps of a window's level: (1 - r) · mean, r per step and series.
+    """What a forecast keeps of a window's level and deviation, with r and s per step and series.
 
-    A network sees windows without their level, and so cannot know that a level far from the usual
-    one seldom stays. Of scaled series the usual one is 0. It begins with r = 0: all is kept.
+    .. code-block:: text
+
+        level = (1 - r) · mean          scale = (1 - s) · std + s
+
+    A network sees windows without them, and so cannot know that a level far from the usual one
+    seldom stays. Of scaled series 0 and 1 are usual. It begins with r = s = 0: all is kept.
     """
 
     def __init__(self, horizon: int, series: int):
         super().__init__()
-        self.pull = nn.Parameter(torch.zeros(horizon, series))
+        self.pull = nn.Parameter(torch.zeros(2, horizon, series))
 
     def forward(
-        self, mean: Float[Tensor, "batch 1 series"]
-    ) -> Float[Tensor, "batch horizon series"]:
-        """The level at each step of the horizon."""
-        return mean * (1 - self.pull)
+        self, mean: Float[Tensor, "batch 1 series"], std: Float[Tensor, "batch 1 series"]
+    ) -> tuple[Float[Tensor, "batch horizon series"], Float[Tensor, "batch horizon series"]]:
+        """Level and scale at each step of the horizon."""
+        r, s = self.pull
+        return mean * (1 - r), std + s * (1 - std)
 
 
 def lag_correlation(
