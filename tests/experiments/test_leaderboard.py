@@ -76,6 +76,19 @@ def test_a_cell_scores_every_test_window(table, path):
     )
 
 
+def test_an_inner_split_does_not_look_at_the_test_rows(table, tmp_path):
+    found = []
+    for last in (1.0, 100.0):
+        file = tmp_path / f"{last}.csv"
+        scale = np.where(np.arange(ROWS) < 480, 1.0, last)
+        table.assign(a=table["a"] * scale).to_csv(file, index=False)
+        source = file_source(file)
+        chosen = settings(source, HORIZON, {"model": "mean"}, lookback=48, inner=True)
+        found.append(perform(chosen, Place(files={source.sha256: file})))
+    assert found[0]["mse"] == found[1]["mse"]
+    assert found[0]["windows"] == 96 - HORIZON + 1  # of the 480 rows before them
+
+
 def test_known_data_are_taken_as_benchmarks_do(data_dir):
     """Rows as they stand: Weather has a stamp twice and nine too few, ETT ends after 20 months."""
     weather, split = read(known_source("weather", data_dir))

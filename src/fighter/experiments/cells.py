@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from ..data import Panel
+from ..data.splits import by_fraction
 from ..errors import FighterError
 from ..evaluation import scored_windows, window_errors
 from ..forecaster import Forecaster
@@ -28,15 +29,17 @@ def settings(
     lookback: int | None = None,
     change: str | None = None,
     seed: int = 0,
+    inner: bool = False,
 ) -> dict[str, Any]:
     """All that a cell depends on.
 
     ``options`` are those of the Forecaster, ``change`` one of the changes to its network or its
-    loss.
+    loss. With ``inner`` the rows before the test rows are split as all rows are, and those of the
+    test are not looked at: what is searched is searched there.
     """
     data = {"sha256": source.sha256, "known": source.known, "columns": dict(source.columns)}
     rest = {"horizon": horizon, "lookback": lookback, "options": dict(options)}
-    return {**data, **rest, "change": change, "seed": seed}
+    return {**data, **rest, "change": change, "seed": seed} | ({"inner": True} if inner else {})
 
 
 class Changed(Forecaster):
@@ -59,6 +62,9 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Fit and score."""
     checksum, columns = settings["sha256"], tuple(settings["columns"].items())
     data, split = read(Source("", place.files[checksum], checksum, settings["known"], columns))
+    if settings.get("inner"):
+        data = data.slice(None, split.test.start)
+        split = by_fraction(data.length)
     validation, test = (part.stop - part.start for part in (split.val, split.test))
     model = Changed(
         settings["horizon"],
