@@ -321,6 +321,15 @@ def test_an_interrupted_forecast_leaves_nothing(table, tmp_path):
     assert names(tmp_path) == set()
 
 
+@pytest.fixture
+def usual_ctrl_c():
+    """As in a terminal: who runs tests in the background may have told all of them to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("usual_ctrl_c")
 def test_ctrl_c_that_comes_out_as_another_error_is_still_ctrl_c(monkeypatch, capsys):
     def load(_):
         with suppress(KeyboardInterrupt):
