@@ -1,3 +1,4 @@
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ settings.load_profile("fighter")
 @pytest.fixture(autouse=True)
 def _seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def usual_ctrl_c():
+    """As in a terminal: tests in the background, and all they start, may be told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -286,6 +286,7 @@ def _lines(path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
+@pytest.mark.usefixtures("usual_ctrl_c")
 def test_an_interrupted_fit_goes_on_with_the_same_command(table, tmp_path):
     out = tmp_path / "model"
     epochs = 60
@@ -309,6 +310,7 @@ def test_an_interrupted_fit_goes_on_with_the_same_command(table, tmp_path):
     assert len(records) == len(set(records))
 
 
+@pytest.mark.usefixtures("usual_ctrl_c")
 def test_an_interrupted_forecast_leaves_nothing(table, tmp_path):
     targets = ["--out", "f.csv", "--plot", "f.png", "--save", "model"]
     run = start("forecast", table, *FLAGS, "--max-epochs", 5000, *targets, cwd=tmp_path)
@@ -319,14 +321,6 @@ def test_an_interrupted_forecast_leaves_nothing(table, tmp_path):
     assert run.returncode in STOPPED
     assert err == "fighter: stopped\n"
     assert names(tmp_path) == set()
-
-
-@pytest.fixture
-def usual_ctrl_c():
-    """As in a terminal: who runs tests in the background may have told all of them to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("usual_ctrl_c")

@@ -173,6 +173,7 @@ def processes(group):
     return [state for one, state in pairs if int(one) == group and not state.startswith("Z")]
 
 
+@pytest.mark.usefixtures("usual_ctrl_c")
 @pytest.mark.parametrize("seconds", [0.3, 4])  # workers load; they work
 def test_ctrl_c_ends_everything_at_once(tmp_path, data_dir, seconds):
     arguments = ["kappa", "--quick", "--jobs", "2", "--results", tmp_path, "--data-dir", data_dir]
