@@ -2,20 +2,18 @@
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from .data import GridLoad, grid_load, to_panel
 from .forecaster import Forecaster
 from .output import check_target, whole_file
 from .plots import draw, save_figure, tracks
 from .reporting import save_report
+from .training.parallel import one_thread
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
 
@@ -69,7 +67,7 @@ def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecas
     grid = grid_load(size.weeks * WEEK, seed=seed)
     print(_introduction(grid, size, out), flush=True)
     print(f"\n{'':15}{'MAE':>7}{'MSE':>8}{'in 80 %':>10}{'seconds':>10}{'parameters':>12}")
-    with _one_thread():
+    with one_thread():
         models = {name: _fit_and_score(name, grid, size, seed) for name in MODELS}
         pictures = _draw(models["fighter"], grid, size, out)
         pictures += _explain(models["fighter"], grid, out)
@@ -153,14 +151,3 @@ def _table(grid: GridLoad, end: int | None = None) -> Any:
 
     columns = dict(zip(grid.zones, grid.load[:end].T, strict=True))
     return import_pandas().DataFrame({"ds": grid.times[:end], **columns})
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Networks this small gain little from threads, and lose much on a machine that is busy."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -78,8 +78,8 @@ class Forecaster(Estimator):
             naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told the time of the year, and without a cycle that of the
             day and the week.
-        reversion: whether a forecast may go back to the series' usual level, as far as the training
-            rows do.
+        reversion: whether a forecast may go back to the series' usual level and deviation, as far
+            as the training rows do.
         options: further options of the network.
         freq: step of the time axis, such as ``"h"`` or ``"10min"``; inferred unless given.
         id_col, time_col, target_col: the columns of a long table.

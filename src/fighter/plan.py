@@ -63,8 +63,7 @@ def choose_epochs(steps: int) -> tuple[int, int]:
 def choose_calendar(panel: Panel, rows: int, cycle: int | None) -> tuple[int, ...]:
     """Of the year if the training rows show two; of the day and the week if no cycle knows them.
 
-    Told twice, they are learned by heart: a network with both a cycle and the time of day forecast
-    what followed the validation rows worse than one with the cycle alone.
+    What a cycle knows is not told again, to be learned by heart.
     """
     years = panel.times[rows - 1] - panel.times[0] >= 2 * 365 * 86_400 * 10**9
     names = panel.freq.calendar_names

@@ -24,6 +24,7 @@ import torch
 
 from ..errors import FighterError
 from ..output import whole_file
+from ..training.parallel import one_thread
 from .provenance import commit
 
 Record = dict[str, Any]
@@ -137,20 +138,9 @@ Outcomes = Generator[tuple[Run, str | None], None, None]  # with what went wrong
 
 def _one_by_one(todo: list[Run], folder: Path, place: Place) -> Outcomes:
     for run in todo:
-        with _one_thread():
+        with one_thread():  # as in a pool
             outcome = _attempt(run, folder, place)
         yield run, outcome
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """As in a pool: the order of sums, and so the result, must not depend on the jobs."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _pool(todo: list[Run], folder: Path, place: Place, jobs: int) -> Outcomes:

@@ -1,10 +1,12 @@
-"""More than one process: ``torchrun --nproc-per-node=N -m fighter fit …``.
+"""Processes and threads: ``torchrun --nproc-per-node=N -m fighter fit …``.
 
 Every process holds the data and the network; each takes its share of every batch. Started
 without ``torchrun``, a world is one process and every method here does nothing.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -60,3 +62,17 @@ class World:
         """Until all are here."""
         if self.size > 1:
             dist.barrier()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The order of sums, and so the result, does not depend on how many there are.
+
+    Small networks gain little from more, and lose much on a machine that is busy.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
