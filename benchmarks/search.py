@@ -19,7 +19,6 @@ from fighter.experiments.sources import at, known_source
 
 CHANGES = (
     "cycle moved", "last value", "feed-forward", "hop dropout", "time graph first", "lazy hops",
-    "decayed loss", "spectral loss",
 )  # fmt: skip
 SPACE: dict[str, list[Any]] = {
     "lr": [5e-4, 2e-3],
@@ -37,6 +36,7 @@ SPACE: dict[str, list[Any]] = {
     "calendar": [False],
     "cycle": [None],
     "reversion": [False],
+    "discount": [0.0, 0.25, 1.0],
     "change": list(CHANGES),
 }
 

@@ -25,7 +25,6 @@ from .plan import Plan
 from .preparation import Preparation, borrow_static, with_targets
 from .training import Recipe, World, forecast, forget, train
 from .training.calibration import adjust, calibrate
-from .training.losses import Objective
 
 COLUMNS = {name: core.__name__ for name, core in CORES.items()} | {"itransformer": "iTransformer"}
 # Settings of the network. What is not given is the core's own default, but for a few that are
@@ -85,7 +84,7 @@ class Forecaster(Estimator):
         id_col, time_col, target_col: the columns of a long table.
         past, future: covariate columns; those in ``future`` are known in advance.
         missing_values: values that mean "not observed", such as ``[-9999]``.
-        max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
+        max_epochs, batch_size, lr, weight_decay, ema, patience, loss, discount: how to train, see
             :class:`fighter.training.Recipe`.
             The batch is 32 windows unless given, fewer with more than 128 series.
         validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
@@ -129,6 +128,7 @@ class Forecaster(Estimator):
         ema: float = 0.9995,
         patience: int | None = None,
         loss: str = "mae",
+        discount: float = 0.5,
         validation: int | None = None,
         seed: int = 0,
         device: str | None = None,
@@ -144,7 +144,8 @@ class Forecaster(Estimator):
         self.freq, self.id_col, self.time_col, self.target_col = freq, id_col, time_col, target_col
         self.past, self.future, self.missing_values = past, future, missing_values
         self.max_epochs, self.batch_size, self.lr = max_epochs, batch_size, lr
-        self.weight_decay, self.ema, self.patience, self.loss = weight_decay, ema, patience, loss
+        self.weight_decay, self.ema, self.patience = weight_decay, ema, patience
+        self.loss, self.discount = loss, discount
         self.validation, self.seed, self.device = validation, seed, device
         self.compile, self.verbose = compile, verbose
         self._fixed: dict[str, Any] = {}  # settings that a fitted model cannot change
@@ -262,7 +263,6 @@ class Forecaster(Estimator):
             world=World.join(device),
             verbose=self.verbose,
             settings=f"{self.model} {self.plan} warm_start={warm_start}",
-            **self._objectives(offset),
             **places,
         )
         self.offsets = None
@@ -335,11 +335,6 @@ class Forecaster(Estimator):
         tails = [(100 - level) / 200 for level in _listed(self.level)]
         return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
 
-    def _objectives(self, offset: int) -> dict[str, Objective]:
-        """``objective`` and ``measure`` of :func:`fighter.training.train`, if not the recipe's."""
-        del offset
-        return {}
-
     def _recipe(self) -> Recipe:
         return Recipe(
             epochs=self.max_epochs or self.plan.epochs,
@@ -349,6 +344,7 @@ class Forecaster(Estimator):
             ema=self.ema,
             patience=self.patience or self.plan.patience,
             loss=self.loss,  # type: ignore[arg-type]
+            discount=self.discount,
             quantiles=self.plan.quantiles,
             compile=self.compile,
             seed=int(self.seed),

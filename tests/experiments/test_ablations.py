@@ -1,15 +1,11 @@
 import re
 
-import numpy as np
 import pytest
-import torch
 
-from fighter.data import Batch
 from fighter.errors import FighterError
 from fighter.experiments import ablations, cells
 from fighter.experiments.ablations import GROUPS, plan
 from fighter.experiments.accuracy import write_page
-from fighter.experiments.losses import LOSSES
 from fighter.experiments.runs import Place, perform, write_rows
 from fighter.experiments.sources import file_source
 
@@ -48,26 +44,3 @@ def test_an_unknown_change_is_refused(small):
     chosen = cells.settings(small, 8, {}, lookback=24, change="nothing")
     with pytest.raises(FighterError, match="change='nothing': needs one of no basis"):
         cells.perform(chosen, Place(files={small.sha256: small.file}))
-
-
-@pytest.mark.parametrize("hidden", [False, True])
-@pytest.mark.parametrize("name", LOSSES)
-def test_losses(name, hidden):
-    torch.manual_seed(0)
-    y, target = torch.randn(2, 3, 5, 4).unbind()
-    seen = torch.rand(3, 5, 4) < 0.7 if hidden else None
-    batch = Batch(torch.zeros(3, 2, 4), target, None, seen, torch.arange(3))
-
-    def network(batch, position):
-        assert position.tolist() == [10, 11, 12]
-        return y[..., None]
-
-    total, count = LOSSES[name](10)(network, batch)
-    error = (y - target).numpy() * (1 if seen is None else seen.numpy())
-    weights = np.arange(1, 6) ** -0.5
-    expected = {
-        "decayed loss": (np.abs(error) * (weights / weights.mean())[:, None]).mean(),
-        "spectral loss": np.abs(error).mean() / 2
-        + np.abs(np.fft.rfft(error, axis=1) / np.sqrt(5)).mean() / 2,
-    }
-    np.testing.assert_allclose(total / count, expected[name], rtol=1e-5)

@@ -12,7 +12,8 @@ from .nets import network, recipe, same_weights, windows
 
 @pytest.mark.parametrize("point", ["mae", "mse"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_against_numpy(point, masked):
+@pytest.mark.parametrize("discount", [0.0, 0.5])
+def test_against_numpy(point, masked, discount):
     rng = np.random.default_rng(0)
     y, target = rng.normal(size=(3, 4, 2, 3)), rng.normal(size=(3, 4, 2))
     seen = rng.random((3, 4, 2)) > 0.4 if masked else np.ones((3, 4, 2), bool)
@@ -22,13 +23,24 @@ def test_against_numpy(point, masked):
         2 * np.where(error[..., i] > 0, q * error[..., i], (q - 1) * error[..., i])
         for i, q in ((1, 0.1), (2, 0.9))
     ]
-    expected = np.mean(parts, 0)[seen].sum()
-    loss = make_loss(point, (0.1, 0.9))
+    weights = np.arange(1.0, 5) ** -discount
+    expected = (np.mean(parts, 0) * (weights / weights.mean())[:, None])[seen].sum()
+    loss = make_loss(point, (0.1, 0.9), discount)
     total, count = loss(
         torch.tensor(y), torch.tensor(target), torch.tensor(seen) if masked else None
     )
     assert count.item() == seen.sum()
     assert total.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_discount_is_for_training_alone():
+    everything = windows()
+    records = [
+        train(network(), everything, everything, replace(recipe(), discount=discount, lr=1e-30))[0]
+        for discount in (0.0, 2.0)
+    ]
+    assert records[0]["loss"] != pytest.approx(records[1]["loss"], rel=1e-3)
+    assert records[0]["validation"] == pytest.approx(records[1]["validation"], rel=1e-6)
 
 
 def test_hidden_values_change_nothing_of_training():

@@ -20,7 +20,7 @@ HORIZON = LOOKBACK = 96
 
 
 class Variant(NamedTuple):
-    """What is changed: settings of the Forecaster, or a part of its network or its loss."""
+    """What is changed: settings of the Forecaster, or a part of its network."""
 
     options: Mapping[str, Any] = {}
     change: str | None = None
@@ -54,12 +54,13 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
         "no reversion": Variant({"reversion": False}),
         "no average of weights": Variant({"ema": 0.0}),
         "squared error": Variant({"loss": "mse"}),
+        "all steps weigh the same": Variant({"discount": 0.0}),
     }
     | {
         name: Variant({}, name)
         for name in (
             "cycle moved", "no basis", "no normalisation", "no affine", "last value",
-            "linear head", "decayed loss", "spectral loss",
+            "linear head",
         )
     },
 }  # fmt: skip

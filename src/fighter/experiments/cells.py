@@ -13,10 +13,8 @@ from ..errors import FighterError
 from ..evaluation import scored_windows, window_errors
 from ..forecaster import Forecaster
 from ..models import ForecastNet
-from ..training.losses import Objective, forecast_objective
 from .changes import CHANGES
 from .hops import diagnose
-from .losses import LOSSES
 from .runs import Place
 from .sources import Source, read
 
@@ -33,8 +31,8 @@ def settings(
 ) -> dict[str, Any]:
     """All that a cell depends on.
 
-    ``options`` are those of the Forecaster, ``change`` one of the changes to its network or its
-    loss. With ``inner`` the rows before the test rows are split as all rows are, and those of the
+    ``options`` are those of the Forecaster, ``change`` one of the changes to its network.
+    With ``inner`` the rows before the test rows are split as all rows are, and those of the
     test are not looked at: what is searched is searched there.
     """
     data = {"sha256": source.sha256, "known": source.known, "columns": dict(source.columns)}
@@ -43,19 +41,13 @@ def settings(
 
 
 class Changed(Forecaster):
-    """A forecaster with a change to its network, or to what it is trained for."""
+    """A forecaster with a change to its network."""
 
     change: str | None = None
 
     def _network(self, panel: Panel) -> ForecastNet:
         change = CHANGES.get(self.change or "", lambda network: network)
         return change(super()._network(panel))
-
-    def _objectives(self, offset: int) -> dict[str, Objective]:
-        if self.change is None or self.change not in LOSSES:
-            return {}
-        plain = forecast_objective(self.loss, (), offset)  # still chooses the epoch
-        return {"objective": LOSSES[self.change](offset), "measure": plain}
 
 
 def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -76,10 +68,8 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
         **settings["options"],
     )
     model.change = settings["change"]
-    if model.change not in (None, *CHANGES, *LOSSES):
-        raise FighterError(
-            f"change={model.change!r}: needs one of {', '.join([*CHANGES, *LOSSES])}"
-        )
+    if model.change not in (None, *CHANGES):
+        raise FighterError(f"change={model.change!r}: needs one of {', '.join(CHANGES)}")
     cuda = torch.device(place.device).type == "cuda"
     if cuda:
         torch.cuda.reset_peak_memory_stats()

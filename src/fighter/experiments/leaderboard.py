@@ -31,8 +31,8 @@ windows, is trained for the absolute error, for as many epochs and with the same
 and what is scored is a running average of its weights. Fighter is `Forecaster(horizon, lookback)`.
 The others are as their papers have them, with each window brought to mean 0 and deviation 1; of the
 learning rates {rates} each has the one that was best on the rows that choose, with seed 0, unless
-a title says otherwise. Only Fighter and CycleNet learn a cycle, and only
-Fighter how fast a series goes back to its usual level.
+a title says otherwise. Only Fighter and CycleNet learn a cycle; only Fighter learns how fast a
+series goes back to its usual level, and weighs near steps more in training.
 
 *Against* is the best of the other models: the difference in MSE, the number of seeds in which it
 was beaten, and how likely a difference at least as large would be if each stretch of two horizons,
@@ -42,7 +42,7 @@ than six stretches).
 FILE = "leaderboard.json"
 RATES = (1e-3, 3e-4, 1e-4)
 LOOKBACK, HORIZONS = 96, (96, 192)  # of known data sets, unless given
-PEER: Mapping[str, Any] = {"cycle": None, "calendar": False, "reversion": False}
+PEER: Mapping[str, Any] = {"cycle": None, "calendar": False, "reversion": False, "discount": 0.0}
 # What differs from the defaults: sizes as published, which suit data sets of this kind.
 OWN: Mapping[str, Mapping[str, Any]] = {
     "fighter": {},

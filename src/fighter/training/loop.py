@@ -36,6 +36,8 @@ class Recipe:
             0 for none. It begins lower, so that the first weights are forgotten.
         patience: epochs without a better validation score after which training stops.
         loss: of the point forecast, mae or mse.
+        discount: step h of a forecast weighs as h to the power of -discount in training, all the
+            same in validation.
         quantiles: levels of the other outputs.
         compile: compile the network (CUDA).
         seed: of the order of windows and of dropout.
@@ -50,6 +52,7 @@ class Recipe:
     ema: float = 0.9995
     patience: int = 5
     loss: Literal["mae", "mse"] = "mae"
+    discount: float = 0.0
     quantiles: tuple[float, ...] = ()
     compile: bool = False
     seed: int = 0
@@ -62,6 +65,8 @@ class Recipe:
             raise FighterError(f"ema={self.ema}: needs a number from 0 to below 1")
         if not self.lr > 0:
             raise FighterError(f"lr={self.lr}: needs a number above 0")
+        if not 0 <= self.discount < math.inf:
+            raise FighterError(f"discount={self.discount}: needs 0 or more")
 
 
 def train(
@@ -84,9 +89,9 @@ def train(
 
     What is made small is ``objective``; without one, the recipe's loss of a forecasting network
     (``offset``: the place of the windows' first row on the time axis that its cycle is counted on).
-    The best epoch is that of the lowest ``measure`` (without one, the objective) over
-    ``validation``; without validation data it is the last. ``on_epoch`` is called with each record
-    while the weights to be judged are in the network.
+    The best epoch is that of the lowest ``measure`` (without one, the objective, every step of a
+    forecast weighing the same) over ``validation``; without validation data it is the last.
+    ``on_epoch`` is called with each record while the weights to be judged are in the network.
 
     In ``folder`` a checkpoint is kept after every epoch: a run that was cut off goes on from there
     and ends where it would have ended. One of other data, or of other ``settings`` (whatever
@@ -97,9 +102,12 @@ def train(
         two runs with one seed have equal records.
     """
     devices = [data.device] if data.device.type == "cuda" else []
-    objective = objective or forecast_objective(recipe.loss, recipe.quantiles, offset)
+    measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, offset)
+    objective = objective or forecast_objective(
+        recipe.loss, recipe.quantiles, offset, recipe.discount
+    )
     with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
-        run = _Run(network, data, recipe, world, objective, measure or objective)
+        run = _Run(network, data, recipe, world, objective, measure)
         checkpoint = None
         if folder is not None:
             checkpoint = folder / CHECKPOINT

@@ -16,10 +16,11 @@ Objective = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
 POINT = {"mae": torch.abs, "mse": torch.square}
 
 
-def make_loss(point: str, quantiles: Sequence[float]) -> Loss:
+def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> Loss:
     """Point loss on output 0 and pinball loss on the others, averaged over the outputs.
 
-    The pinball loss is doubled, so that at 0.5 it is the absolute error.
+    The pinball loss is doubled, so that at 0.5 it is the absolute error. Step h of the horizon
+    weighs as h to the power of -discount, the mean weight being 1.
     """
     if point not in POINT:
         raise FighterError(f"loss={point!r}: needs one of {', '.join(POINT)}")
@@ -38,6 +39,9 @@ def make_loss(point: str, quantiles: Sequence[float]) -> Loss:
             pinball = torch.maximum(levels * rest, (levels - 1) * rest)
             parts = torch.cat([parts, 2 * pinball], -1)
         total = parts.mean(-1)
+        if discount:
+            weights = torch.arange(1.0, total.shape[1] + 1, device=total.device) ** -discount
+            total = total * (weights / weights.mean())[:, None]
         if observed is None:
             return total.sum(), total.new_full((), total.numel())
         return (total * observed).sum(), observed.sum().to(total.dtype)
@@ -45,12 +49,14 @@ def make_loss(point: str, quantiles: Sequence[float]) -> Loss:
     return loss
 
 
-def forecast_objective(point: str, quantiles: Sequence[float], offset: int = 0) -> Objective:
+def forecast_objective(
+    point: str, quantiles: Sequence[float], offset: int = 0, discount: float = 0.0
+) -> Objective:
     """:func:`make_loss` of a forecasting network.
 
     ``offset`` is the place of the windows' first row on the time axis that its cycle is counted on.
     """
-    loss = make_loss(point, quantiles)
+    loss = make_loss(point, quantiles, discount)
 
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         forecast = network(batch, batch.start + offset)
