@@ -68,11 +68,12 @@ class Forecaster(Estimator):
         kappa: number of blocks κ, the powers 0 … κ-1 of the graph (fighter and gcn only); 3 unless
             given.
         heads: of attention, where the model has it; the model's own number unless given, mostly 8.
-        layers: of the network; the model's own number unless given, 2 for fighter.
+        layers: of the network; the model's own number unless given, 1 for fighter.
         width, dropout: of the network; unless given, by the size of the data for fighter and
             transformer, else the model's own.
-        adjacency: ``"static"``, ``"dynamic"``, ``"cosine"`` or ``"mixed"`` (fighter only); unless
-            given static for up to 500 series and cosine for more, or if nodes are not series.
+        adjacency: ``"lazy"``, ``"static"``, ``"dynamic"``, ``"cosine"`` or ``"mixed"``, see
+            :class:`fighter.nn.FighterLayer` (fighter only); unless given lazy for up to 500 series
+            and cosine for more, or if nodes are not series.
         cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
             naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told the time of the year, and without a cycle that of the

@@ -31,7 +31,7 @@ VARIANTS = {
     "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),
     **{
         f"fighter-series-{kind}": ("fighter", {**SMALL, "nodes": "series", "adjacency": kind})
-        for kind in ("static", "dynamic", "cosine", "mixed")
+        for kind in ("lazy", "static", "dynamic", "cosine", "mixed")
     },
 }
 LOOKBACK, HORIZON = 12, 5

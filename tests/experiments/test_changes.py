@@ -24,14 +24,14 @@ GIVEN = [
     if nodes == "series" or change not in ONLY_SERIES
 ]
 each = pytest.mark.parametrize(("change", "nodes"), GIVEN)
-every_graph = pytest.mark.parametrize("adjacency", ["static", "dynamic", "cosine", "mixed"])
+every_graph = pytest.mark.parametrize("adjacency", ["lazy", "static", "dynamic", "cosine", "mixed"])
 
 
 def build(nodes="series", *, seed=0, period=4, normalise=True, model="fighter", **options):
     torch.manual_seed(seed)
     task = Task(LOOKBACK, HORIZON, SERIES, outputs=OUTPUTS, context=2)
     if model == "fighter":
-        own = {"series": "static", "patch": "cosine", "time": "cosine"}[nodes]
+        own = {"series": "lazy", "patch": "cosine", "time": "cosine"}[nodes]
         small = {"width": 16, "heads": 2, "layers": 2, "patch": 8, "adjacency": own, "kappa": 3}
         options = {"nodes": nodes, **small, **options}
     core = build_core(model, task, **options)
@@ -429,7 +429,7 @@ def test_diagnose_is_the_mean_over_layers_and_heads():
 
 
 def test_diagnose_tells_copies_from_others():
-    network = build(layers=1)
+    network = build(layers=1, adjacency="static")
     (layer,) = network.core.encoder.layers
     layer.adjacency.logits.data.zero_()  # every row the same: A² = A
     found = diagnose(network, windows())

@@ -15,8 +15,8 @@ MODELS = {
     **{
         f"fighter-{nodes}-{adjacency}": {"nodes": nodes, "adjacency": adjacency}
         for nodes, adjacency in [
-            ("series", "static"), ("series", "cosine"), ("series", "mixed"), ("patch", "cosine"),
-            ("time", "dynamic"),
+            ("series", "lazy"), ("series", "static"), ("series", "cosine"), ("series", "mixed"),
+            ("patch", "cosine"), ("time", "dynamic"),
         ]
     },
     "fighter-long-cycle": {"cycle": 30, "lookback": 24},

@@ -49,13 +49,13 @@ def test_what_is_not_given_is_the_models_own(model):
     plan = fit(model).plan.network
     own = {name: value for name, value in core_options(model).items() if name in NETWORK}
     if model in ("fighter", "transformer"):  # by the size of the data, the smallest
-        own |= {"width": 64, "dropout": 0.2, "heads": 8, "layers": 2}
+        own |= {"width": 64, "dropout": 0.2}
     assert plan == own
 
 
 def test_defaults_of_fighter():
     plan = fit("fighter").plan.network
-    assert (plan["nodes"], plan["kappa"], plan["adjacency"]) == ("series", 3, "static")
+    assert (plan["nodes"], plan["kappa"], plan["adjacency"]) == ("series", 3, "lazy")
     assert fit("fighter", nodes="patch").plan.network["adjacency"] == "cosine"
     assert fit("fighter", nodes="time", adjacency="static").plan.network["adjacency"] == "static"
     many = waves(24, ids=range(501))

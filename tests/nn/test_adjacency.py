@@ -3,9 +3,8 @@ import torch
 
 from fighter import FighterError
 from fighter.nn import DynamicAdjacency, FighterLayer, MixedAdjacency, StaticAdjacency
-from fighter.nn.adjacency import make_adjacency
+from fighter.nn.adjacency import KINDS, make_adjacency
 
-KINDS = ["dynamic", "cosine", "static", "mixed"]
 PADDING = torch.arange(7) < torch.tensor([[7], [5]])
 
 
@@ -52,6 +51,14 @@ def test_a_static_graph_is_the_normalised_softplus_for_any_input():
         torch.testing.assert_close(adjacency.graph(torch.randn(3, 7, 6))[2], wanted)
 
 
+def test_half_of_a_lazy_graph_stays():
+    lazy = make_adjacency("lazy", 6, 2, nodes=7)
+    plain = StaticAdjacency(nodes=7, heads=2)
+    plain.load_state_dict(lazy.state_dict())
+    x = torch.randn(3, 7, 6)
+    torch.testing.assert_close(lazy.graph(x), (torch.eye(7) + plain.graph(x)) / 2)
+
+
 def test_normalised_queries_bound_the_logits_and_keep_hops_apart():
     x = torch.randn(1, 64, 512)
 
@@ -81,8 +88,12 @@ def test_a_mixed_graph_lies_between_its_parts():
         (lambda: DynamicAdjacency(10, heads=3), "heads=3 does not divide query_width=10"),
         (lambda: DynamicAdjacency(8, 2, normalise=True, scale=1.0), "temperature is learned"),
         (lambda: StaticAdjacency(0), "nodes=0"),
+        (lambda: StaticAdjacency(5, stay=1), "stay=1: needs a share"),
         (lambda: make_adjacency("static", 8, 2), "needs nodes="),
-        (lambda: make_adjacency("fixed", 8, 2), "needs dynamic, cosine, static or mixed"),
+        (
+            lambda: make_adjacency("fixed", 8, 2),
+            "needs one of dynamic, cosine, static, lazy, mixed",
+        ),
         (lambda: MixedAdjacency(DynamicAdjacency(8, 2), StaticAdjacency(5, 4)), "2 heads.*4"),
         (
             lambda: FighterLayer(8, adjacency=StaticAdjacency(5))(torch.randn(1, 6, 8)),

@@ -33,20 +33,23 @@ def _kappas(first: int = 1, **options: Any) -> dict[str, Variant]:
 
 DEFAULT = {"default": Variant()}
 GROUPS: Mapping[str, Mapping[str, Variant]] = {
-    "Hops over series, static graph": DEFAULT | _kappas(),
+    "Hops over series": DEFAULT | _kappas(),
     "Hops over series, graph drawn from the input": DEFAULT | _kappas(2, adjacency="cosine"),
     "Hops over patches": DEFAULT | _kappas(nodes="patch"),
     "Hops over time steps": DEFAULT | _kappas(nodes="time"),
     "The graph": DEFAULT
     | {
+        "no part stays": Variant({"adjacency": "static"}),
+        "three quarters stay": Variant({}, "lazy hops"),
+        "centred hops": Variant({}, "centred hops"),
         "plain softmax(QKᵀ)": Variant({"adjacency": "dynamic"}),
         "normalised queries and keys": Variant({"adjacency": "cosine"}),
         "mixed": Variant({"adjacency": "mixed"}),
-    }
-    | {name: Variant({}, name) for name in ("lazy hops", "centred hops")},
+    },
     "The weights of hops": DEFAULT
     | {name: Variant({}, name) for name in ("scalar hops", "hop dropout", "feed-forward")},
     "A time graph before the series graph": DEFAULT | {"both": Variant({}, "time graph first")},
+    "Layers": DEFAULT | {f"{count} layers": Variant({"layers": count}) for count in (2, 3)},
     "The frame": DEFAULT
     | {
         "no cycle": Variant({"cycle": None}),

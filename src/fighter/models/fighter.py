@@ -44,9 +44,9 @@ class Fighter(Core):
         kappa: int = 3,
         powers: Sequence[int] | None = None,
         heads: int = 8,
-        adjacency: str = "static",
+        adjacency: str = "lazy",
         width: int = 512,
-        layers: int = 2,
+        layers: int = 1,
         dropout: float = 0.1,
         channels: int = 16,
         patch: int = 16,
@@ -60,7 +60,8 @@ class Fighter(Core):
         self.patch, self.stride = min(patch, task.lookback), stride
         patches = 1 + -(-(task.lookback - self.patch) // stride)
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
-        self.tied = nodes == "time" or (nodes == "series" and adjacency in ("static", "mixed"))
+        static = adjacency in ("static", "lazy", "mixed")
+        self.tied = nodes == "time" or (nodes == "series" and static)
         self.remedy = (
             'nodes="series" or "patch"'
             if nodes == "time"

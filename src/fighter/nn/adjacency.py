@@ -23,6 +23,10 @@ from ..hops import (
 )
 from .common import check_heads, split_heads
 
+KINDS = ("dynamic", "cosine", "static", "lazy", "mixed")
+"""Drawn from the input, with queries and keys of length 1; learned once, with every node half
+staying where it is; both."""
+
 
 class Adjacency(nn.Module, ABC):
     """One row-stochastic graph per head over the nodes of ``x`` ``[batch, nodes, width]``."""
@@ -112,21 +116,30 @@ class DynamicAdjacency(Adjacency):
 
 
 class StaticAdjacency(Adjacency):
-    """A = softplus(10 Z) / row sums, Z a parameter: the same graph for every input.
+    """A = s I + (1-s) softplus(10 Z) / row sums, Z a parameter: the same graph for every input.
 
     For a fixed set of nodes, such as the series of a data set. An optimiser like Adam moves every
     parameter by about the learning rate a step, and an edge has further to go than a weight: the
     factor lets it.
+
+    Args:
+        nodes: number of nodes.
+        heads: number of graphs.
+        stay: s, the share of a node that stays where it is, as in a lazy random walk: far hops
+            then reach less far, and what comes from others starts out smaller.
     """
 
     gain = 10.0
 
-    def __init__(self, nodes: int, heads: int = 1):
+    def __init__(self, nodes: int, heads: int = 1, *, stay: float = 0.0):
         super().__init__()
+        if not 0 <= stay < 1:
+            raise FighterError(f"stay={stay}: needs a share from 0 to below 1")
         if nodes < 1 or heads < 1:
             raise FighterError(f"nodes={nodes}, heads={heads}: both need to be at least 1")
         self.nodes = nodes
         self.heads = heads
+        self.stay = stay
         self.logits = nn.Parameter(torch.randn(heads, nodes, nodes) / self.gain)
 
     def _graph(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -135,9 +148,13 @@ class StaticAdjacency(Adjacency):
                 f"x has {x.shape[1]} nodes, this static graph was made for {self.nodes}: "
                 "build it with that number, or take a dynamic adjacency, which fits any"
             )
-        return masked_softmax(
-            F.softplus(self.gain * self.logits).log(), mask, causal
-        )  # [(B,) heads, S, S]
+        graph = masked_softmax(F.softplus(self.gain * self.logits).log(), mask, causal)
+        if not self.stay:
+            return graph  # [(B,) heads, S, S]
+        eye = torch.eye(self.nodes, dtype=graph.dtype, device=graph.device)
+        hidden = hidden_nodes(mask)
+        eye = eye if hidden is None else torch.where(hidden, graph, eye)  # no edge leads to those
+        return self.stay * eye + (1 - self.stay) * graph
 
     def hop(  # noqa: D102
         self,
@@ -195,15 +212,15 @@ def make_adjacency(
     nodes: int | None = None,
     query_width: int | None = None,
 ) -> Adjacency:
-    """An adjacency by name: ``dynamic``, ``cosine`` (normalised), ``static`` or ``mixed``."""
-    if kind not in ("dynamic", "cosine", "static", "mixed"):
-        raise FighterError(f"adjacency={kind!r}: needs dynamic, cosine, static or mixed")
+    """An adjacency by name, one of :data:`KINDS`."""
+    if kind not in KINDS:
+        raise FighterError(f"adjacency={kind!r}: needs one of {', '.join(KINDS)}")
     if kind in ("dynamic", "cosine"):
         return DynamicAdjacency(width, heads, query_width=query_width, normalise=kind == "cosine")
     if nodes is None:
         raise FighterError(f"adjacency={kind!r} needs nodes=, the number of nodes it is over")
-    static = StaticAdjacency(nodes, heads)
-    if kind == "static":
+    static = StaticAdjacency(nodes, heads, stay=0.5 if kind == "lazy" else 0.0)
+    if kind != "mixed":
         return static
     dynamic = DynamicAdjacency(width, heads, query_width=query_width, normalise=True)
     return MixedAdjacency(dynamic, static)

@@ -39,8 +39,9 @@ class FighterLayer(nn.Module):
         powers: powers of A in rising order, instead of ``kappa``; ``(1,)`` is plain attention.
         heads: graphs side by side; each writes ``out_width / heads`` of the columns.
         adjacency: ``"dynamic"``, ``"cosine"`` (normalised queries and keys), ``"static"``,
-            ``"mixed"``, or any :class:`~fighter.nn.Adjacency`.
-        nodes: number of nodes, for a static or mixed adjacency.
+            ``"lazy"`` (static, and half of every node stays where it is), ``"mixed"``, or any
+            :class:`~fighter.nn.Adjacency`.
+        nodes: number of nodes, for a static, lazy or mixed adjacency.
         norm: LayerNorm on the way in.
         residual: add the input to the output; needs ``out_width == width``.
         mix_heads: the projection O, which lets every output see every head.
