@@ -261,6 +261,20 @@ def test_tables_with_other_models_each(path, tmp_path, capsys):
     assert "Mean rank" not in capsys.readouterr().out
 
 
+def test_ranks_are_over_most_cells(path, tmp_path, capsys):
+    """One task with a model more, or one with a model alone, does not take the others' ranks."""
+    folder = ("--results", tmp_path)
+    assert call(path, "--models", "mean", "repeat", "--horizons", 6, 12, *folder) == 0
+    assert call(path, "--models", "mean", "--horizons", 18, *folder) == 0
+    assert call(path, "--models", "naive", "--horizons", 6, *folder) == 0
+    said = capsys.readouterr().out.split("Written to")[-2]
+    ranks = said[said.index("Mean rank of 2 models over the 2 tasks") :].partition("**\n\n**")[0]
+    assert {line.split(" | ")[0] for line in ranks.splitlines()[4:6]} == {
+        "| WindowMean",
+        "| RepeatLast",
+    }
+
+
 def test_a_forecast_without_error(tmp_path, capsys):
     times = pd.date_range("2024-01-01", periods=300, freq="h")
     file = tmp_path / "flat.csv"

@@ -1,5 +1,6 @@
 """One Forecaster on one data set: fitted on its first rows, scored on every window of its last."""
 
+import gc
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -70,13 +71,15 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
     model.change = settings["change"]
     if model.change not in (None, *CHANGES):
         raise FighterError(f"change={model.change!r}: needs one of {', '.join(CHANGES)}")
-    cuda = torch.device(place.device).type == "cuda"
+    cuda, before = torch.device(place.device).type == "cuda", 0
     if cuda:
+        gc.collect()  # what is left of the run before
         torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
     start = time.perf_counter()
     model._fit(data.slice(None, split.test.start))
     seconds = time.perf_counter() - start
-    memory = torch.cuda.max_memory_allocated() / 2**20 if cuda else None
+    memory = (torch.cuda.max_memory_allocated() - before) / 2**20 if cuda else None
     windows, _, offset = scored_windows(model, data, test)
     errors = window_errors(model.network, windows, offset)
     best = min(model.history, key=lambda record: record["validation"])

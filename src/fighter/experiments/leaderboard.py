@@ -32,7 +32,8 @@ and what is scored is a running average of its weights. Fighter is `Forecaster(h
 The others are as their papers have them, with each window brought to mean 0 and deviation 1; of the
 learning rates {rates} each has the one that was best on the rows that choose, with seed 0, unless
 a title says otherwise. Only Fighter and CycleNet learn a cycle; only Fighter learns how fast a
-series goes back to its usual level, and weighs near steps more in training.
+series goes back to its usual level, and weighs near steps more in training. Seconds are of runs
+that shared a machine with others.
 
 *Against* is the best of the other models: the difference in MSE, the number of seeds in which it
 was beaten, and how likely a difference at least as large would be if each stretch of two horizons,
@@ -351,14 +352,19 @@ def _title(cells: Sequence[Record], rows: Sequence[Record]) -> str:
 
 
 def _ranks(tasks: Sequence[Mapping[str, list[Record]]]) -> list[str]:
-    """Mean place over the tasks that have all models of the largest field."""
-    field = max(tasks, key=len, default={})
-    tasks = [task for task in tasks if {*task} == {*field}]
+    """Mean place of those models that make most cells over the tasks that have them all."""
+
+    def having(field: set[str]) -> list[dict[str, list[Record]]]:
+        return [{m: task[m] for m in task if m in field} for task in tasks if field <= {*task}]
+
+    fields = [{*task} for task in tasks]
+    field = max(fields, key=lambda field: (len(field) * len(having(field)), len(field)))
+    tasks = having(field)
     if len(tasks) < 2 or len(field) < 2:
         return []
     places = {
         model: np.array([[_place(task, model, name) for name in ("mse", "mae")] for task in tasks])
-        for model in field
+        for model in tasks[0]
     }
     lines = [
         [model, *(f"{rank:.1f}" for rank in found.mean(0)), str((found[:, 0] == 1).sum())]

@@ -39,8 +39,7 @@ def write_page(folder: Path, page: Path) -> str:
         experiment = import_module(f".{name}", __package__)
         made = experiment.section(result["rows"], pictures)
         words = join(experiment.WORDS).format(**_numbers(result))
-        note = [f"**Note:** {result['note']}"] if "note" in result else []  # on these runs alone
-        parts += [f"## {experiment.TITLE}", words, *note, made, origin(f"{name}.json", result)]
+        parts += [f"## {experiment.TITLE}", words, made, origin(f"{name}.json", result)]
     if missing := [name for name in ORDER if name not in results]:
         commands = ", ".join(f"`fighter reproduce {name}`" for name in missing)
         parts += ["## Not in these results", f"{commands}: not run at this size yet."]
