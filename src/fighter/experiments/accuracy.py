@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..output import whole_file
-from . import ablations, leaderboard, published
+from . import ablations, leaderboard, published, search
 from .page import join, origin, read_results
 
 HEAD = """
@@ -16,7 +16,7 @@ Written by `fighter leaderboard` from the results beside it.
 def write_page(folder: Path, page: Path) -> str:
     """Write ``page`` from the results in ``folder``; the tables as text."""
     parts, tables = [join(HEAD)], []
-    for experiment in (leaderboard, ablations):
+    for experiment in (leaderboard, search, ablations):
         path = folder / experiment.FILE
         if not path.exists():
             continue

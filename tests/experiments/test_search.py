@@ -1,0 +1,41 @@
+import re
+
+from fighter.experiments import search
+from fighter.experiments.accuracy import write_page
+from fighter.experiments.runs import Place, perform, write_rows
+from fighter.experiments.sources import file_source
+from fighter.forecaster import Forecaster
+
+from .test_ablations import ORIGIN
+from .test_leaderboard import path, table  # noqa: F401
+
+
+def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tmp_path):  # noqa: F811
+    monkeypatch.setattr(search, "HORIZON", 6)
+    monkeypatch.setattr(search, "LOOKBACK", 12)
+    monkeypatch.setattr(search, "SPACE", {"width": (8,), "change": ("linear head",)})
+    source = file_source(path)
+    runs = search.plan([source], [*search.variants()], [0, 1])
+    assert [run.tags["variant"] for run in runs[::2]] == ["default", "width=8", "linear head"]
+    rows = perform(runs, tmp_path / "runs", Place(files={source.sha256: source.file}))
+
+    # Other test rows, same results.
+    changed = table.copy()
+    changed.loc[table.index >= 0.8 * len(table), ["a", "b"]] *= 7
+    changed.to_csv(tmp_path / "other.csv", index=False)
+    other = file_source(tmp_path / "other.csv")
+    (again,) = perform(
+        search.plan([other], [], [0]), tmp_path / "again", Place(files={other.sha256: other.file})
+    )
+    assert again["result"]["mse"] == rows[0]["result"]["mse"]
+
+    write_rows(tmp_path / search.FILE, {"provenance": ORIGIN}, rows)
+    said = write_page(tmp_path, tmp_path / "page.md")
+    assert re.search(r"^\*\*12 steps to 6, 2 seeds\*\*$", said, re.M)
+    assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \|$", said, re.M)
+    assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \|$", said, re.M)
+
+
+def test_every_setting_is_one():
+    for options in search.variants().values():
+        Forecaster(4, **{name: value for name, value in options.items() if name != "change"})
