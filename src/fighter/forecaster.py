@@ -1,6 +1,7 @@
 """What most people import: a table in, a table out."""
 
 import copy
+import difflib
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -156,7 +157,9 @@ class Forecaster(Estimator):
 
     def _check(self) -> None:
         if self.model not in CORES:
-            raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}")
+            near = difflib.get_close_matches(str(self.model).casefold(), CORES, n=1)
+            hint = f". Did you mean {near[0]!r}?" if near else ""
+            raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}{hint}")
         for name, value in self._given().items():
             having = [model for model in CORES if name in core_options(model)]
             if self.model not in having:

@@ -126,10 +126,11 @@ def test_a_small_version_says_so_on_the_page_and_in_the_terminal(tmp_path):
     assert said.startswith(QUICK)
 
 
-def test_a_damaged_result_is_named(tmp_path):
+@pytest.mark.parametrize("damage", [lambda text: text[:-5], lambda text: "[1]", lambda text: "{}"])
+def test_a_damaged_result_is_named(tmp_path, damage):
     keep(tmp_path, {"kappa": sweep({1: 0.3})})
     path = tmp_path / "kappa.json"
-    path.write_text(path.read_text()[:-5])
+    path.write_text(damage(path.read_text()))
     with pytest.raises(FighterError, match=rf"{path} is damaged: remove it and call"):
         write_page(tmp_path, tmp_path / "p.md")
 

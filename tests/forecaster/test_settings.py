@@ -70,6 +70,7 @@ def test_repr_shows_what_differs():
             "heads=4: model='linear' has no such setting; leave it out, or take a model that has "
             "it: fighter, autoformer",
         ),
+        ({"model": "DLinear"}, r"model='DLinear': needs one of .*\. Did you mean 'dlinear'\?$"),
         ({"model": "gcn", "heads": 8}, "heads=8: model='gcn' has no such setting"),
         ({"model": "naive", "width": 16}, "width=16: model='naive'"),
         ({"model": "dlinear", "dropout": 0.0}, "dropout=0.0: model='dlinear'"),

@@ -52,11 +52,14 @@ def write_page(folder: Path, page: Path) -> str:
 def read_results(path: Path) -> dict[str, Any]:
     """What an experiment has kept."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        result = None
+    if not (isinstance(result, dict) and {"rows", "provenance"} <= result.keys()):
         raise FighterError(
             f"{path} is damaged: remove it and call the command again, finished runs are kept"
-        ) from error
+        )
+    return result
 
 
 def join(words: str) -> str:
