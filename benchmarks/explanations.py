@@ -60,7 +60,7 @@ SEEDS = {"grid, nodes: series": 10, "weather, nodes: series, graph from the inpu
 SIZES = {"grid": {"windows": 40, "test": 3 * WEEK}, "weather": {"windows": 16, "test": 10_540}}
 WIDTH, HORIZON = 512, 96
 CASES: dict[str, dict[str, Any]] = {
-    "series: 21, look-back 96": {"nodes": "series", "adjacency": "static"},
+    "series: 21, look-back 96": {"nodes": "series", "adjacency": "lazy"},
     "series: 21, graph from the input": {"nodes": "series", "adjacency": "cosine"},
     "patches: 11 of each of 21 series": {"nodes": "patch", "adjacency": "cosine"},
     "time steps: 96": {"nodes": "time", "adjacency": "cosine"},
