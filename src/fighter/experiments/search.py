@@ -76,21 +76,20 @@ def section(rows: Sequence[Record]) -> str:
     """Errors of the default, and of the others against it."""
     data = [*dict.fromkeys(row["data"] for row in rows)]
     found = by(rows, "variant", "data")
-    lines = []
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        cells = []
-        for name in data:
-            ours, base = found.get((variant, name)), found["default", name]
-            errors = () if ours is None else ("mse", "mae")
-            shown = [
-                f"{mean(ours, error):.4f}"
-                if variant == "default"
-                else f"{mean(ours, error) / mean(base, error) - 1:+.1%}"
-                for error in errors
-                if ours is not None
-            ]
-            cells.append(" / ".join(shown) or "-")
-        lines.append([variant, *cells])
+
+    def cell(variant: str, name: str) -> str:
+        pairs = [
+            (mean(found[variant, name], error), mean(found["default", name], error))
+            for error in ("mse", "mae")
+        ]
+        if variant == "default":
+            return " / ".join(f"{ours:.4f}" for ours, _ in pairs)
+        return " / ".join(f"{ours / base - 1:+.1%}" for ours, base in pairs)
+
+    lines = [
+        [variant, *(cell(variant, name) for name in data)]
+        for variant in dict.fromkeys(row["variant"] for row in rows)
+    ]
     seeds = len({row["seed"] for row in rows})
     title = f"**{LOOKBACK} steps to {HORIZON}, {seeds} seed{'s' * (seeds > 1)}**"
     return f"{title}\n\n{markdown(['', *data], lines)}"
