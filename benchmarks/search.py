@@ -11,7 +11,7 @@ from pathlib import Path
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, perform, write_rows
-from fighter.experiments.search import FILE, plan, variants
+from fighter.experiments.search import FILE, head, plan, variants
 from fighter.experiments.sources import at, known_source
 
 
@@ -33,8 +33,8 @@ def main() -> None:
     for row in rows:
         kept = ("mse", "mae", "best_epoch", "epochs", "parameters", "train_seconds")
         row["result"] = {name: row["result"][name] for name in kept}
-    head = {"provenance": provenance("python -m benchmarks.search", place.device)}
-    write_rows(args.results / FILE, head, rows)
+    made = {"provenance": provenance("python -m benchmarks.search", place.device)}
+    write_rows(args.results / FILE, made | head(rows), rows)
     print(write_page(args.results, args.page))
 
 

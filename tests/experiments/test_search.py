@@ -29,11 +29,12 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
     )
     assert again["result"]["mse"] == rows[0]["result"]["mse"]
 
-    write_rows(tmp_path / search.FILE, {"provenance": ORIGIN}, rows)
+    write_rows(tmp_path / search.FILE, {"provenance": ORIGIN} | search.head(rows), rows)
     said = write_page(tmp_path, tmp_path / "page.md")
-    assert re.search(r"^\*\*12 steps to 6, 2 seeds\*\*$", said, re.M)
-    assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \|$", said, re.M)
-    assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \|$", said, re.M)
+    assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \| 2 \|$", said, re.M)
+    assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
+    words = (tmp_path / "page.md").read_text()
+    assert "The default of these runs: adjacency=lazy, layers=1, kappa=3, heads=8." in words
 
 
 def test_every_setting_is_one():

@@ -28,7 +28,7 @@ class Variant(NamedTuple):
 
 def _kappas(first: int = 1, **options: Any) -> dict[str, Variant]:
     others = {f"κ={kappa}": Variant({**options, "kappa": kappa}) for kappa in range(first, 7)}
-    return {**others, "κ=3": Variant(options)}  # which is the default: no run of its own
+    return {**others, "κ=3": Variant(options)}  # κ as it is: no setting, so no run is made twice
 
 
 DEFAULT = {"default": Variant()}

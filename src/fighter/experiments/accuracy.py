@@ -9,7 +9,7 @@ from .page import join, origin, read_results
 HEAD = """
 # Accuracy
 
-Written by `fighter leaderboard` from the results beside it.
+Written from results that commands of this library have kept; below each table stands which.
 """
 
 

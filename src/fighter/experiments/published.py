@@ -8,8 +8,8 @@ from .tables import by, markdown, mean, number
 TITLE = "Beside published numbers"
 WORDS = """
 Weather with the usual protocol: 70/10/20, standardised by the training rows, every test window
-scored. The best that was found in print, at 96 steps of work whose test loader drops no window;
-what others reach with a longer look-back stands beside ours at the one that was best on validation.
+scored. The best that was found in print; where 96 steps are seen, of work whose test loader drops
+no window, and where any number is, beside ours at the look-back that was best on validation.
 """
 # MSE, MAE, and whose, by look-back (None: whichever) and horizon.
 WEATHER = {

@@ -24,8 +24,8 @@ from ..hops import (
 from .common import check_heads, split_heads
 
 KINDS = ("dynamic", "cosine", "static", "lazy", "mixed")
-"""Drawn from the input, with queries and keys of length 1; learned once, with every node half
-staying where it is; both."""
+"""Drawn from the input, or with queries and keys of length 1; learned once, or lazy: half of every
+node stays where it is; a mix of cosine and static."""
 
 
 class Adjacency(nn.Module, ABC):
