@@ -72,10 +72,10 @@ class Forecaster(Estimator):
         layers: of the network; the model's own number unless given, 1 for fighter.
         width, dropout: of the network; unless given, by the size of the data for fighter and
             transformer, else the model's own.
-        adjacency: where the graph comes from (fighter only): ``"static"``, learned once, ``"lazy"``,
-            the same with half of every node staying, ``"dynamic"``, drawn from the input,
-            ``"cosine"``, the same with normalised queries and keys, or ``"mixed"``; unless given
-            lazy for up to 500 series and cosine for more, or if nodes are not series.
+        adjacency: where the graph comes from (fighter only): ``"static"``, learned once;
+            ``"lazy"``, the same with half of every node staying; ``"dynamic"``, drawn from the
+            input; ``"cosine"``, the same with normalised queries and keys; or ``"mixed"``. Unless
+            given lazy for up to 500 series and cosine for more, or if nodes are not series.
         cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
             naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told the time of the year, and without a cycle that of the
