@@ -2,6 +2,7 @@ import re
 
 from fighter.experiments import search
 from fighter.experiments.accuracy import write_page
+from fighter.experiments.changes import CHANGES
 from fighter.experiments.runs import Place, perform, write_rows
 from fighter.experiments.sources import file_source
 from fighter.forecaster import Forecaster
@@ -39,4 +40,6 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
 
 def test_every_setting_is_one():
     for options in search.variants().values():
-        Forecaster(4, **{name: value for name, value in options.items() if name != "change"})
+        given = {name: value for name, value in options.items() if name != "change"}
+        assert Forecaster(4, **given).get_params().items() >= given.items()
+        assert options.get("change", "linear head") in CHANGES
