@@ -64,7 +64,7 @@ def leaderboard(
         target_col: column of a long table with the values; y unless given.
         freq: step of the time axis, such as h or 10min; inferred unless given.
         missing_values: numbers that mean "not observed", such as -9999.
-        jobs: runs at a time; one per core unless given, 12 at most.
+        jobs: runs at a time; one per core unless given, 16 at most.
         results: folder for the results (JSON) and the runs.
         page: Markdown file to write; accuracy.md in the results unless given.
         data_dir: folder of data sets, or a file; known ones are looked for there first, then in

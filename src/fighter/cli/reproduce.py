@@ -34,7 +34,7 @@ def reproduce(
     Args:
         what: one experiment, or all.
         quick: a small version, minutes on two cores, whose numbers mean nothing.
-        jobs: runs at a time; one per core unless given, 12 at most.
+        jobs: runs at a time; one per core unless given, 16 at most.
         results: folder for the results (JSON) and the runs; reproduction, or reproduction-quick,
             unless given.
         page: Markdown file to write, with pictures; reproduction.md in the results unless given.

@@ -73,8 +73,8 @@ class Place:
 
 
 def usual_jobs() -> int:
-    """Runs at a time where nobody says: one per core, 12 at most."""
-    return min(os.cpu_count() or 1, 12)
+    """Runs at a time where nobody says: one per core, 16 at most."""
+    return min(os.cpu_count() or 1, 16)
 
 
 def perform(
