@@ -68,7 +68,7 @@ def evaluate(model: "Forecaster", df: Any, panel: Panel, last: int | None) -> An
             seen = batch.future_observed.cpu().numpy()
         error = np.abs(target - y[..., 0].cpu().numpy())
         measured = {"scaled_mae": error, "scaled_mse": error**2}
-        columns = model._columns(model._finish(y, panel.ids, scaler))
+        columns = model._columns(model._finish(y, batch, panel.ids, scaler))
         target = scaler.inverse(target)
         for level in model.levels:
             low, high = (columns[f"{model.column}-{side}-{level:g}"] for side in ("lo", "hi"))

@@ -13,9 +13,10 @@ import torch
 
 from . import explanation, storage
 from . import plan as choose
-from .data import Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
+from .data import Batch, Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
 from .data.forecast_table import first_row
 from .data.frequency import Frequency
+from .data.limits import limited
 from .errors import FighterError
 from .estimator import Estimator
 from .evaluation import cross_validation, evaluate
@@ -82,6 +83,8 @@ class Forecaster(Estimator):
             day and the week.
         reversion: whether a forecast may go back to the series' usual level and deviation, as far
             as the training rows do.
+        limits: whether a series that rests at a lowest or highest value, as rain does at zero, is
+            forecast within it.
         options: further options of the network.
         freq: step of the time axis, such as ``"h"`` or ``"10min"``; inferred unless given.
         id_col, time_col, target_col: the columns of a long table.
@@ -116,6 +119,7 @@ class Forecaster(Estimator):
         cycle: str | int | None = "auto",
         calendar: bool = True,
         reversion: bool = True,
+        limits: bool = True,
         options: dict[str, Any] | None = None,
         freq: str | int | None = None,
         id_col: str = "unique_id",
@@ -143,7 +147,7 @@ class Forecaster(Estimator):
         self.nodes, self.kappa, self.heads, self.layers = nodes, kappa, heads, layers
         self.width, self.dropout, self.adjacency = width, dropout, adjacency
         self.cycle, self.calendar, self.reversion = cycle, calendar, reversion
-        self.options = options
+        self.limits, self.options = limits, options
         self.freq, self.id_col, self.time_col, self.target_col = freq, id_col, time_col, target_col
         self.past, self.future, self.missing_values = past, future, missing_values
         self.max_epochs, self.batch_size, self.lr = max_epochs, batch_size, lr
@@ -247,9 +251,10 @@ class Forecaster(Estimator):
         else:
             self._fixed = {name: getattr(self, name) for name in ("model", "level", "quantiles")}
             self.plan = self._make_plan(panel)
-            self.preparation = Preparation.fit(panel, panel.length - self.plan.validation)
-        choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
         device, rows = self._device(), panel.length - self.plan.validation
+        if not warm_start:
+            self.preparation = Preparation.fit(panel, rows, limits=self.limits)
+        choose.check_rows(panel, self.plan.lookback, self.plan.horizon)
         offset = self.preparation.offset(panel)
         windows = with_targets(
             self.preparation.windows(panel, self.plan, device, self.preparation.scaler)
@@ -425,14 +430,19 @@ class Forecaster(Estimator):
         whole, scaler, windows = self.preparation.window_after(
             panel, self.plan, known, self._device()
         )
-        ((_, y),) = forecast(self.network, windows, self.preparation.offset(whole))
-        return self._finish(y[0], panel.ids, scaler)
+        ((batch, y),) = forecast(self.network, windows, self.preparation.offset(whole))
+        return self._finish(y, batch, panel.ids, scaler)[0]
 
-    def _finish(self, y: torch.Tensor, ids: tuple, scaler: Scaler) -> np.ndarray:
-        """Calibrated, in order, in the table's units; ``y`` is ``[..., H, N, outputs]``."""
+    def _finish(self, y: torch.Tensor, batch: Batch, ids: tuple, scaler: Scaler) -> np.ndarray:
+        """Calibrated, in order, in the table's units; ``y`` is ``[batch, H, N, outputs]``."""
         if self.plan.quantiles:
-            y = adjust(y, self._offsets_of(ids))
-        return scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
+            y = limited(adjust(y, self._offsets_of(ids)), batch)
+        values = scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
+        if batch.limits is not None and scaler.limits is not None:
+            for scaled, limit in zip(batch.limits, scaler.limits, strict=True):
+                at_limit = (y == scaled[:, None]).cpu().numpy()
+                values = np.where(at_limit, limit[:, None], values)  # 0, not -7e-8
+        return values
 
     def _offsets_of(self, ids: tuple) -> torch.Tensor:
         """Corrections of the quantiles; series that were not trained on get the mean of all."""

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .data import Panel, Scaler, Scheme, Windows
 from .data.frequency import Frequency
+from .data.limits import find_limits
 from .errors import FighterError
 from .plan import Plan
 
@@ -24,13 +25,16 @@ class Preparation:
     future: Scaler  # of covariates known of the future, and static ones after them
 
     @classmethod
-    def fit(cls, panel: Panel, rows: int) -> "Preparation":
-        """Scales from the first ``rows`` rows, the training rows."""
+    def fit(cls, panel: Panel, rows: int, *, limits: bool = False) -> "Preparation":
+        """Scales from the first ``rows`` rows, the training rows, and the limits of the series."""
         scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
         late = ~panel.observed[:rows].any(0)  # a series that begins after them has only its own
         if late.any():
             own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
             scaler.shift[late], scaler.scale[late] = own.shift, own.scale
+        if limits:
+            found = find_limits(panel.values[:rows], panel.observed[:rows])
+            scaler = replace(scaler, limits=found)
         return cls(
             panel.ids,
             panel.scheme,
@@ -67,7 +71,12 @@ class Preparation:
         known = [(i, place[name]) for i, name in enumerate(panel.ids) if name in place]
         for here, there in known:
             own.shift[here], own.scale[here] = self.scaler.shift[there], self.scaler.scale[there]
-        return own
+        if self.scaler.limits is None:
+            return own
+        limits = find_limits(panel.values, panel.observed)
+        for here, there in known:
+            limits[:, here] = self.scaler.limits[:, there]
+        return replace(own, limits=limits)
 
     def offset(self, panel: Panel) -> int:
         """How many steps after the training table this one begins."""
@@ -92,19 +101,21 @@ class Preparation:
 
         observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
         values = tensor(scaler.transform(panel.values))
-        covariates: dict[str, Tensor] = {}
+        rest: dict[str, Tensor] = {}
         known = _with_static(panel.future[: panel.length], panel)
         for name, scale, columns in (
             ("past", self.past, panel.past),
             ("future", self.future, known),
         ):
             if columns.shape[2]:
-                covariates[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
+                rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
-            covariates["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
+            rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
+        if scaler.limits is not None and np.isfinite(scaler.limits).any():
+            rest["limits"] = tensor(scaler.transform(scaler.limits.astype(panel.values.dtype)))
         return Windows.over(
             values if observed is None else values * observed,
-            observed, plan.lookback, plan.horizon, rows, 1, **covariates,
+            observed, plan.lookback, plan.horizon, rows, 1, **rest,
         )  # fmt: skip
 
     def window_after(

@@ -19,11 +19,12 @@ class Scaler:
 
     ``Scaler.fit(panel.values[train], panel.observed[train])`` takes mean and standard deviation;
     ``kind="minmax"`` takes minimum and range. A constant series gets scale 1, a series without an
-    observed value shift 0 and scale 1.
+    observed value shift 0 and scale 1. Limits are kept with it, see :func:`find_limits`.
     """
 
     shift: np.ndarray  # float64 [N] (or [N, P] for covariates)
     scale: np.ndarray
+    limits: np.ndarray | None = None  # float64 [2, N], in the units of the values
 
     @classmethod
     def fit(
@@ -66,16 +67,17 @@ class Scaler:
 
     def select(self, series: np.ndarray) -> "Scaler":
         """Make the scaler of some series, by number."""
-        return Scaler(self.shift[series], self.scale[series])
+        limits = None if self.limits is None else self.limits[:, series]
+        return Scaler(self.shift[series], self.scale[series], limits)
 
     def state(self) -> dict[str, np.ndarray]:
         """Give plain arrays, from which :meth:`from_state` makes the same scaler."""
-        return {"shift": self.shift, "scale": self.scale}
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> "Scaler":
         """Make the scaler of a :meth:`state`."""
-        return cls(np.asarray(state["shift"], np.float64), np.asarray(state["scale"], np.float64))
+        return cls(**{name: np.asarray(array, np.float64) for name, array in state.items()})
 
     def _like(self, values: Array, axis: int) -> tuple[Array, Array]:
         """Give shift and scale in the type of ``values``, shaped to run along ``axis``."""

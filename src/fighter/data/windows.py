@@ -25,6 +25,7 @@ class Batch(NamedTuple):
     past_covariates: Tensor | None = None  # [B, L, N, P]
     future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
     calendar: Tensor | None = None  # [B, L + H, C]
+    limits: Tensor | None = None  # [2, N]: the lowest and highest value a series takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class Windows:
     past_covariates: Tensor | None = None  # [T, N, P]
     future_covariates: Tensor | None = None  # [T, N, F]
     calendar: Tensor | None = None  # [T, C]
+    limits: Tensor | None = None  # [2, N]
 
     def __post_init__(self) -> None:
         last = len(self.values) - self.lookback - self.horizon
@@ -61,7 +63,7 @@ class Windows:
         horizon: int,
         rows: slice = slice(None),
         stride: int = 1,
-        **covariates: Tensor | None,
+        **rest: Tensor | None,
     ) -> "Windows":
         """Every ``stride``-th window whose targets lie in ``rows``.
 
@@ -81,7 +83,7 @@ class Windows:
             observed = None  # the fast path: no masks to gather
         starts = torch.arange(begin, end, stride, device=values.device)
         mask = None if observed is None else observed.contiguous()
-        return cls(values.contiguous(), mask, lookback, horizon, starts, **covariates)
+        return cls(values.contiguous(), mask, lookback, horizon, starts, **rest)
 
     def within(self, rows: slice) -> "Windows":
         """Those whose targets lie in ``rows``, over the same tensors."""
@@ -120,6 +122,7 @@ class Windows:
             _cut(self.past_covariates, start, self.lookback),
             _cut(self.future_covariates, start, size),
             _cut(self.calendar, start, size),
+            self.limits,
         )  # fmt: skip
 
     def batches(

@@ -57,6 +57,7 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
         "no reversion": Variant({"reversion": False}),
         "no average of weights": Variant({"ema": 0.0}),
         "squared error": Variant({"loss": "mse"}),
+        "no limits": Variant({"limits": False}),
         "all steps weigh the same": Variant({"discount": 0.0}),
     }
     | {

@@ -44,7 +44,9 @@ than six stretches).
 FILE = "leaderboard.json"
 RATES = (1e-3, 3e-4, 1e-4)
 LOOKBACK, HORIZONS = 96, (96, 192)  # of known data sets, unless given
-PEER: Mapping[str, Any] = {"cycle": None, "calendar": False, "reversion": False, "discount": 0.0}
+PEER: Mapping[str, Any] = {
+    "cycle": None, "calendar": False, "reversion": False, "limits": False, "discount": 0.0,
+}  # fmt: skip
 # What differs from the defaults: sizes as published, which suit data sets of this kind.
 OWN: Mapping[str, Mapping[str, Any]] = {
     "fighter": {},

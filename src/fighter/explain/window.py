@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from ..data.limits import limited
 from ..data.windows import Batch
 from ..models import ForecastNet
 from .trace import LayerTrace, traces
@@ -14,7 +15,10 @@ from .trace import LayerTrace, traces
 
 @dataclass(frozen=True, eq=False)
 class WindowTrace:
-    """forecast = level + cycle + covariates + bias + Σ sources, in the units of the batch."""
+    """forecast = level + cycle + covariates + bias + Σ sources, in the units of the batch.
+
+    A forecast that was beyond a limit of its series has one more term, the way back to it.
+    """
 
     forecast: float
     terms: dict[str, float]
@@ -62,6 +66,10 @@ def trace_windows(
             terms["covariates"] = float(told[step, series, 0])
         terms["bias"] = float(one.constant) * unit
         forecast = sum(terms.values()) + float(sources.sum()) * unit
+        everywhere = torch.full((1, 1, count, 1), forecast, dtype=torch.float64)
+        held = float(limited(everywhere.to(z.device), batch)[0, 0, series, 0])
+        if held != forecast:
+            terms["limit"], forecast = held - forecast, held
         yield WindowTrace(forecast, terms, sources * unit, one.layers, unit)
 
 

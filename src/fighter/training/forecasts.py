@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
+from ..data.limits import limited
 from ..data.windows import Batch, Windows
 from .losses import Objective
 from .parallel import World
@@ -25,6 +26,8 @@ def forecast(
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Each batch of windows in order, with its forecast ``[batch, horizon, series, outputs]``.
 
+    Forecasts are within the limits of their series.
+
     ``offset`` is the place of the windows' first row on the training data's time axis.
     """
     training = network.training
@@ -34,7 +37,7 @@ def forecast(
             batch = windows.gather(index)
             with autocast(windows.device):
                 y = network(batch, batch.start + offset)
-            yield batch, y.float()
+            yield batch, limited(y.float(), batch)
     finally:
         network.train(training)
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..data.limits import learnable
 from ..errors import FighterError
 from ..shapes import Bool, Float
 
@@ -60,6 +61,6 @@ def forecast_objective(
 
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         forecast = network(batch, batch.start + offset)
-        return loss(forecast.float(), batch.future, batch.future_observed)
+        return loss(learnable(forecast.float(), batch), batch.future, batch.future_observed)
 
     return objective
