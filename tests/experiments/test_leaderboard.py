@@ -433,16 +433,21 @@ def test_published_numbers():
         cell(96, 96, 0.12, 0.3),
         cell(96, 96, 0.14, 0.3, seed=1),
         cell(512, 96, 0.11, 0.2),
-        cell(720, 96, 0.10, 0.25),  # better on test, and not taken for that
-        cell(96, 192, 0.2, 0.4),  # no other look-back: nothing to choose
+        cell(720, 96, 0.10, 0.25),
+        cell(96, 192, 0.2, 0.4),
+        cell(512, 336, 0.2, 0.4),  # beside which nothing is known
         cell(96, 96, 0.01, 0.1, model="Linear"),
         cell(96, 96, 0.01, 0.1, known="ETTh1"),
     ]
     lines = published.section(rows).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == [
+        "| 96 steps to 96", "| 96 steps to 192", "| 512 steps to 96", "| 720 steps to 96",
+    ]  # fmt: skip
     assert [line.split(" | ")[2:] for line in lines] == [
-        ["0.1300 ± 0.0141 / 0.0650 ± 0.0071", "96", "2 |"],
-        ["0.2000 / 0.1000", "96", "1 |"],
-        ["0.1100 / 0.0550", "512", "1 |"],
+        ["0.1300 ± 0.0141 / 0.0650 ± 0.0071", "0.3000", "2 |"],
+        ["0.2000 / 0.1000", "0.4000", "1 |"],
+        ["0.1100 / 0.0550", "0.2000", "1 |"],
+        ["0.1000 / 0.0500", "0.2500", "1 |"],
     ]
     assert published.section(rows[-2:]) == ""
 
