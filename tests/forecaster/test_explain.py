@@ -165,3 +165,12 @@ def test_all_forecasts_one_after_the_other():
         seen.append((graph.target, graph.step))
     assert seen == [(name, step) for name in "abc" for step in (1, 6)]
     assert len(list(model.explain_all())) == 3 * 6
+
+
+def test_a_graph_is_shown_in_a_few_words():
+    graph = tiny().fit(waves()).explain(unique_id="b", step=2)
+    assert (
+        repr(graph) == f"<TemporalGraph of 'b' at 2024-01-06 01:00, step 2: {graph.forecast:.4g}>"
+    )
+    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 2 heads, powers (0, 1, 2)>"
+    assert str(graph) == graph.summary()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LayerGraph:
     """One layer: who listened to whom, and what that was worth for this forecast."""
 
@@ -31,13 +31,17 @@ class LayerGraph:
     rest: float  # of the forecast: what went around the layer, and biases after it
     measured: Measured  # shared by the forecasts of a window
 
+    def __repr__(self) -> str:
+        heads = len(self.weights)
+        return f"<LayerGraph of {len(self.nodes)} nodes, {heads} heads, powers {self.powers}>"
+
     @property
     def diagnostics(self) -> HopDiagnostics:
         """What each hop does, in a few numbers."""
         return self.measured.diagnostics
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TemporalGraph:
     """One forecast, split exactly: ``forecast = level + cycle + … + Σ sources``.
 
@@ -61,6 +65,15 @@ class TemporalGraph:
     freq: Frequency
     axis: TimeAxis
     like: Any = "pandas"
+
+    def __repr__(self) -> str:
+        when = self.freq.show(self.time)
+        return (
+            f"<TemporalGraph of {self.target!r} at {when}, step {self.step}: {self.forecast:.4g}>"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
 
     @cached_property
     def _gross(self) -> float:
