@@ -37,6 +37,7 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "adjacency": ("static", "cosine", "mixed"),
     "cycle": (None,),
     "reversion": (False,),
+    "limits": (False,),
     "discount": (0.0, 1.0),
     "change": CHANGES,
 }
