@@ -8,6 +8,7 @@ import torch
 
 from .data import Panel, Scaler, Windows, forecast_table
 from .data.forecast_table import drop_column
+from .data.limits import in_units
 from .errors import FighterError
 from .models import ForecastNet
 from .plan import check_rows
@@ -69,7 +70,7 @@ def evaluate(model: "Forecaster", df: Any, panel: Panel, last: int | None) -> An
         error = np.abs(target - y[..., 0].cpu().numpy())
         measured = {"scaled_mae": error, "scaled_mse": error**2}
         columns = model._columns(model._finish(y, batch, panel.ids, scaler))
-        target = scaler.inverse(target)
+        target = in_units(batch.future[..., None], batch, scaler)[..., 0]
         for level in model.levels:
             low, high = (columns[f"{model.column}-{side}-{level:g}"] for side in ("lo", "hi"))
             measured[f"coverage-{level:g}"] = 100.0 * ((low <= target) & (target <= high))

@@ -16,7 +16,7 @@ from . import plan as choose
 from .data import Batch, Panel, Scaler, Scheme, TimeAxis, forecast_table, future_values, to_panel
 from .data.forecast_table import first_row
 from .data.frequency import Frequency
-from .data.limits import limited
+from .data.limits import in_units, limited
 from .errors import FighterError
 from .estimator import Estimator
 from .evaluation import cross_validation, evaluate
@@ -437,12 +437,7 @@ class Forecaster(Estimator):
         """Calibrated, in order, in the table's units; ``y`` is ``[batch, H, N, outputs]``."""
         if self.plan.quantiles:
             y = limited(adjust(y, self._offsets_of(ids)), batch)
-        values = scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
-        if batch.limits is not None and scaler.limits is not None:
-            for scaled, limit in zip(batch.limits, scaler.limits, strict=True):
-                at_limit = (y == scaled[:, None]).cpu().numpy()
-                values = np.where(at_limit, limit[:, None], values)  # 0, not -7e-8
-        return values
+        return in_units(y, batch, scaler)
 
     def _offsets_of(self, ids: tuple) -> torch.Tensor:
         """Corrections of the quantiles; series that were not trained on get the mean of all."""

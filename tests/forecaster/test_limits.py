@@ -47,6 +47,7 @@ def test_scores_are_of_the_same_forecasts(fitted):
     error = (forecasts.y - forecasts.Fighter).abs().groupby(forecasts.unique_id).mean()
     scores = fitted.evaluate(table, last=steps).set_index("unique_id")
     np.testing.assert_allclose(scores["mae"][error.index], error, rtol=1e-5)
+    assert scores["coverage-80"].between(50, 100).all()  # what is at the floor is inside
     windows = fitted.cross_validation(table, n_windows=2)
     assert windows[windows.unique_id == "a"]["Fighter-lo-99"].min() == 0.0
 

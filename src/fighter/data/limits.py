@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .scaling import Scaler
 from .windows import Batch
 
 SHARE, BEYOND, PARTS = 0.05, 0.001, 4
@@ -49,6 +50,19 @@ def learnable(forecast: Tensor, batch: Batch) -> Tensor:
     inside = (batch.future[..., None] > low) & (batch.future[..., None] < high)
     held = forecast.maximum(low).minimum(high)
     return torch.where(inside, forecast + (held - forecast).detach(), held)
+
+
+def in_units(y: Tensor, batch: Batch, scaler: Scaler) -> np.ndarray:
+    """``y [batch, horizon, series, outputs]`` in the units of the table.
+
+    What is at a limit is so exactly: 0, and not -7e-8.
+    """
+    values = scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
+    if batch.limits is None or scaler.limits is None:
+        return values
+    for scaled, limit in zip(batch.limits, scaler.limits, strict=True):
+        values = np.where((y == scaled[:, None]).cpu().numpy(), limit[:, None], values)
+    return values
 
 
 def _limits(batch: Batch, limits: Tensor) -> tuple[Tensor, Tensor]:

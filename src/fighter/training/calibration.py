@@ -38,7 +38,11 @@ def calibrate(
             score = score.masked_fill(~batch.future_observed[..., None], float("nan"))
         scores.append(score.cpu())
     score = torch.cat(scores)
-    offsets = _quantiles(_ordered(score), _widened(score, torch.tensor(quantiles)))
+    # A series that rests at a limit is inside more often than asked for, and says nothing of drift.
+    free = torch.ones(score.shape[2], dtype=torch.bool)
+    if chosen.limits is not None and (unlimited := chosen.limits.isinf().all(0).cpu()).any():
+        free = unlimited
+    offsets = _quantiles(_ordered(score), _widened(score[:, :, free], torch.tensor(quantiles)))
     # A series without a target in these rows takes the mean of the others.
     return torch.where(offsets.isnan(), offsets.nanmean(0), offsets).nan_to_num(0.0)
 
