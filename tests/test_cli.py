@@ -81,6 +81,15 @@ def test_forecast_reports_and_writes_only_what_was_asked_for(table, tmp_path, mo
     assert names(tmp_path) == set()
 
 
+def test_limits_are_told(tmp_path, capsys):
+    table = make_table().assign(b=lambda t: (t.b - 20).clip(lower=0))
+    table.to_csv(tmp_path / "light.csv", index=False)
+    for more, told in (([], True), (["--no-limits"], False)):
+        assert main(["forecast", str(tmp_path / "light.csv"), *FLAGS, *more]) == 0
+        said = "limits    of 'b': values that are not passed" in capsys.readouterr().out
+        assert said == told
+
+
 def test_forecast_writes_table_plot_and_model(table, tmp_path, capsys):
     out, plot, save = tmp_path / "new" / "f.csv", tmp_path / "f.png", tmp_path / "model"
     targets = ["--out", out, "--plot", plot, "--save", save, "--quiet"]

@@ -3,6 +3,9 @@
 import sys
 from typing import Any
 
+import numpy as np
+
+from ..data.columns import listing
 from ..data.panel import Panel
 from ..forecaster import Forecaster
 
@@ -28,7 +31,20 @@ def about_plan(model: Forecaster) -> str:
         f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation\n"
         f"network   {model.model}{': ' + network if network else ''}; {size:,} parameters"
+        f"{_about_limits(model)}"
     )
+
+
+def _about_limits(model: Forecaster) -> str:
+    kept = model.preparation
+    if kept.scaler.limits is None:
+        return ""
+    found = [
+        name
+        for name, limits in zip(kept.ids, kept.scaler.limits.T, strict=True)
+        if np.isfinite(limits).any()
+    ]
+    return f"\nlimits    of {listing(found, 3)}: values that are not passed" if found else ""
 
 
 def about_training(model: Forecaster, seconds: float) -> str:
