@@ -1,7 +1,6 @@
 """What most people import: a table in, a table out."""
 
 import copy
-import difflib
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ from .data import Batch, Panel, Scaler, Scheme, TimeAxis, forecast_table, future
 from .data.forecast_table import first_row
 from .data.frequency import Frequency
 from .data.limits import in_units, limited
-from .errors import FighterError
+from .errors import FighterError, did_you_mean
 from .estimator import Estimator
 from .evaluation import cross_validation, evaluate
 from .explain import TemporalGraph
@@ -162,9 +161,8 @@ class Forecaster(Estimator):
 
     def _check(self) -> None:
         if self.model not in CORES:
-            near = difflib.get_close_matches(str(self.model).casefold(), CORES, n=1)
-            hint = f". Did you mean {near[0]!r}?" if near else ""
-            raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}{hint}")
+            hint = did_you_mean(str(self.model), CORES)
+            raise FighterError(f"model={self.model!r}: needs one of {', '.join(CORES)}.{hint}")
         for name, value in self._given().items():
             having = [model for model in CORES if name in core_options(model)]
             if self.model not in having:

@@ -1,6 +1,5 @@
 """The command line: parses, calls, prints."""
 
-import difflib
 import io
 import os
 import signal
@@ -13,7 +12,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from .. import __version__
-from ..errors import FighterError
+from ..errors import FighterError, did_you_mean
 
 
 class Command(NamedTuple):
@@ -112,8 +111,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, COMMANDS)
         print(f"fighter: there is no command {name!r}.{hint} See fighter --help.", file=sys.stderr)
         raise SystemExit(2)
     return _call(name, rest)

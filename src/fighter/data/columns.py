@@ -1,6 +1,5 @@
 """Tables and their columns, read through narwhals into numpy; nothing here knows of time."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from ..errors import FighterError
+from ..errors import FighterError, did_you_mean
 
 
 def open_table(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
@@ -43,11 +42,8 @@ def open_table(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
 
 def missing_column(name: str, role: str, columns: Sequence[str]) -> FighterError:
     """Make the error for a column that is not there, with the names that are and the nearest."""
-    near = difflib.get_close_matches(name, columns, n=1, cutoff=0.6) or [
-        column for column in columns if column.casefold() == name.casefold()
-    ]
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    if not near and role == "time":
+    hint = did_you_mean(name, columns)
+    if not hint and role == "time":
         hint = " Name the one with the stamps: time_col='…'."
     return FighterError(
         f"There is no {role} column {name!r}. The table has {listing(columns)}.{hint}"

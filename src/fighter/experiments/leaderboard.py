@@ -1,6 +1,5 @@
 """Models ranked on the same windows of the same data, each with the same budget."""
 
-import difflib
 import math
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data.columns import listing
-from ..errors import FighterError
+from ..errors import FighterError, did_you_mean
 from ..forecaster import COLUMNS
 from ..models import CORES
 from .cells import settings
@@ -155,13 +154,11 @@ def find_models(models: Sequence[str]) -> tuple[str, ...]:
     known |= {name: name for name in CORES}
     for model in models:
         if model.casefold() not in known:
-            hint = ""
+            hint = did_you_mean(model, known)
             if "." in model:
                 hint = " Files come first, before any flag."
             elif "," in model:
                 hint = " Put spaces between names, not commas."
-            elif near := difflib.get_close_matches(model.casefold(), known, n=1):
-                hint = f" Did you mean {known[near[0]]!r}?"
             raise FighterError(f"models: {model!r} is not one of {', '.join(CORES)}.{hint}")
     return tuple(known[model.casefold()] for model in models)
 
