@@ -273,3 +273,12 @@ def test_workers_that_wait_for_work_end_with_their_parent(start, folder, log):
     parent.wait()
     wait_for(lambda: not alive(*(process for _, process in calls(log))), 10)
     assert not [*folder.iterdir()]
+
+
+def test_how_long_it_will_take_is_told(folder, log, monkeypatch):
+    clock = iter(range(0, 10**6, 60))  # a minute goes by whenever somebody looks
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    said = []
+    perform([run(i, log) for i in range(4)], folder, Place(), say=said.append)
+    endings = [line.partition("; ")[2] for line in said[1:]]
+    assert endings == ["about 9 min to go", "about 6 min to go", "about 3 min to go", ""]

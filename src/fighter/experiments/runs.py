@@ -103,15 +103,20 @@ def perform(
     todo = [run for key, run in unique.items() if key not in records]
     say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
+    before, begun = len(records), time.perf_counter()
     outcomes = _one_by_one(todo, folder, place) if jobs == 1 else _pool(todo, folder, place, jobs)
     with closing(outcomes), _told(say):
-        for done, (run, error) in enumerate(outcomes, len(records) + 1):
+        for done, (run, error) in enumerate(outcomes, before + 1):
             if error is None:
                 records[run.key] = _read(folder, run)
                 said = f"{run.label}: {records[run.key]['seconds']:.0f} s"
             else:
                 said = f"{run.label}: {error}"
                 failures.append(said)
+            passed, made = time.perf_counter() - begun, done - before
+            left = passed / made * (len(unique) - done) if made >= jobs else 0
+            # As if all took as long as those that are done; of the first few nothing can be said.
+            said += f"; about {left / 60:.0f} min to go" if left >= 120 else ""
             say(f"[{done}/{len(unique)}] {said}")
     if failures:
         count = f"{len(failures)} of {len(unique)} runs failed"
