@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .data import Panel
+from .data.limits import in_units
 from .errors import FighterError
 from .explain import (
     HopParts,
@@ -52,13 +53,18 @@ def explain(
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
         terms = {name: value * scale for name, value in found.terms.items()}
         terms["level"] += shift
+        forecast = found.forecast * scale + shift
+        if "limit" in terms:  # which is the forecast, to the last digit
+            held = batch.past.new_full((1, 1, len(panel.ids), 1), found.forecast)
+            exact = float(in_units(held, batch, scaler)[0, 0, series, 0])
+            terms["limit"], forecast = terms["limit"] + exact - forecast, exact
         if not shared:
             shared = [(_weights(layer.parts), Measured(layer.parts)) for layer in found.layers]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
             time=int(whole.times[first + step - 1]),
-            forecast=found.forecast * scale + shift,
+            forecast=forecast,
             terms=terms,
             ids=panel.ids,
             times=whole.times[rows],

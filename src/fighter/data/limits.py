@@ -35,7 +35,7 @@ def limited(forecast: Tensor, batch: Batch) -> Tensor:
     if batch.limits is None:
         return forecast
     low, high = _limits(batch, batch.limits)
-    return forecast.maximum(low).minimum(high)
+    return forecast.clamp(low, high)
 
 
 def learnable(forecast: Tensor, batch: Batch) -> Tensor:
@@ -48,7 +48,7 @@ def learnable(forecast: Tensor, batch: Batch) -> Tensor:
         return forecast
     low, high = _limits(batch, batch.limits)
     inside = (batch.future[..., None] > low) & (batch.future[..., None] < high)
-    held = forecast.maximum(low).minimum(high)
+    held = forecast.clamp(low, high)
     return torch.where(inside, forecast + (held - forecast).detach(), held)
 
 
