@@ -7,6 +7,7 @@ from fighter.plan import (
     check_rows,
     choose_batch,
     choose_calendar,
+    choose_discount,
     choose_epochs,
     choose_lookback,
     choose_outside,
@@ -101,3 +102,9 @@ def test_too_short_is_told_in_numbers():
         FighterError, match=r"series 0 has 40 points, needs lookback 96 \+ horizon 24 = 120"
     ):
         check_rows(panel(np.zeros(40)), 96, 24)
+
+
+def test_a_discount_is_that_of_a_season():
+    assert choose_discount(8, (144, 1008)) == 1 / 18
+    assert choose_discount(8, (24, 168)) == choose_discount(8, (7,)) == choose_discount(8, ())
+    assert choose_discount(0, (24,)) == 0

@@ -1,6 +1,7 @@
 """What most people import: a table in, a table out."""
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -89,7 +90,9 @@ class Forecaster(Estimator):
         id_col, time_col, target_col: the columns of a long table.
         past, future: covariate columns; those in ``future`` are known in advance.
         missing_values: values that mean "not observed", such as ``[-9999]``.
-        max_epochs, batch_size, lr, weight_decay, ema, patience, loss, discount: how to train, see
+        discount: how much less later steps weigh in training: 1 / (1 + discount) a season (24 steps
+            at least) after the first; 0 for none.
+        max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
             :class:`fighter.training.Recipe`.
             The batch is 32 windows unless given, fewer with more than 128 series.
         validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
@@ -134,7 +137,7 @@ class Forecaster(Estimator):
         ema: float = 0.9995,
         patience: int | None = None,
         loss: str = "mae",
-        discount: float = 0.5,
+        discount: float = 8.0,
         validation: int | None = None,
         seed: int = 0,
         device: str | None = None,
@@ -191,6 +194,9 @@ class Forecaster(Estimator):
             not isinstance(self.cycle, int | np.integer) or self.cycle < 1
         ):
             raise FighterError(f'cycle={self.cycle!r}: needs "auto", a number of steps, or None')
+        number = isinstance(self.discount, int | float | np.number)
+        if not (number and 0 <= self.discount < math.inf):
+            raise FighterError(f"discount={self.discount!r}: needs a number, 0 or more")
 
     def _given(self) -> dict[str, Any]:
         """The settings of the network that the user has made."""
@@ -311,6 +317,7 @@ class Forecaster(Estimator):
             batch_size=batch_size,
             outside=self.reversion and choose.choose_outside(panel, lookback, cycle),
             reversion=self.reversion,
+            discount=choose.choose_discount(self.discount, season),
         )
 
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
@@ -352,7 +359,7 @@ class Forecaster(Estimator):
             ema=self.ema,
             patience=self.patience or self.plan.patience,
             loss=self.loss,  # type: ignore[arg-type]
-            discount=self.discount,
+            discount=self.plan.discount,
             quantiles=self.plan.quantiles,
             compile=self.compile,
             seed=int(self.seed),

@@ -28,6 +28,7 @@ class Plan:
     batch_size: int = 32
     outside: bool = False  # whether the cycle is taken off before windows are normalised
     reversion: bool = False
+    discount: float = 0.0  # per step
 
 
 def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:
@@ -58,6 +59,11 @@ def choose_batch(series: int) -> int:
 def choose_epochs(steps: int) -> tuple[int, int]:
     """Epochs and patience: 2,000 steps at least, and 400 without progress before giving up."""
     return min(max(-(-2000 // steps), 10), 200), max(3, -(-400 // steps))
+
+
+def choose_discount(discount: float, seasons: tuple[int, ...]) -> float:
+    """That of a season, spread over its steps; over 24 where it is shorter, or there is none."""
+    return discount / max((*seasons[:1], 24))
 
 
 def choose_calendar(panel: Panel, rows: int, cycle: int | None) -> tuple[int, ...]:

@@ -65,6 +65,8 @@ def test_repr_shows_what_differs():
         ({"cycle": "daily"}, "cycle='daily'"),
         ({"cycle": 0}, "cycle=0"),
         ({"cycle": -5}, "cycle=-5"),
+        ({"discount": -1}, "discount=-1"),
+        ({"discount": "none"}, "discount='none'"),
         (
             {"model": "linear", "heads": 4},
             "heads=4: model='linear' has no such setting; leave it out, or take a model that has "

@@ -23,7 +23,7 @@ def test_against_numpy(point, masked, discount):
         2 * np.where(error[..., i] > 0, q * error[..., i], (q - 1) * error[..., i])
         for i, q in ((1, 0.1), (2, 0.9))
     ]
-    weights = np.arange(1.0, 5) ** -discount
+    weights = 1 / (1 + discount * np.arange(4))
     expected = (np.mean(parts, 0) * (weights / weights.mean())[:, None])[seen].sum()
     loss = make_loss(point, (0.1, 0.9), discount)
     total, count = loss(

@@ -38,7 +38,7 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "cycle": (None,),
     "reversion": (False,),
     "limits": (False,),
-    "discount": (0.0, 1.0),
+    "discount": (0.0, 4.0, 16.0),
     "change": CHANGES,
 }
 

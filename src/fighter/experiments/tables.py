@@ -44,10 +44,9 @@ def pair(results: Sequence[Record] | None, unit: str) -> str:
 
 
 def count(results: Sequence[Record], name: str) -> str:
-    """A whole number, the mean over seeds."""
-    if results[0][name] is None:
-        return "-"
-    return f"{round(mean(results, name)):,}"
+    """A whole number, the mean over those seeds that have it."""
+    known = [result for result in results if result[name] is not None]
+    return f"{round(mean(known, name)):,}" if known else "-"
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

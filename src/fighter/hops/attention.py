@@ -98,16 +98,16 @@ def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
     """``auto`` takes fused attention wherever torch has a kernel that does not store A."""
     unfused = _no_kernel(q, mask)
     if backend == "auto":
-        small = q.device.type == "cpu" and q.shape[-2] <= STORE_UP_TO
+        small = q.shape[-2] <= STORE_UP_TO[q.device.type == "cuda"]
         return "stored" if unfused or small else "sdpa"
     if backend == "sdpa" and unfused:
         raise FighterError(f'backend="sdpa": {unfused}; take "auto" or "stored", which store A')
     return backend
 
 
-# On CPU a graph this small is quicker to form once than to recompute at each hop
-# (benchmarks/operator.py); on CUDA fused attention is quicker at every size.
-STORE_UP_TO = 256
+# Elsewhere, and on CUDA: a graph this small is quicker to form once than to recompute at each hop
+# (benchmarks/operator.py), or than to fill the large tiles of a GPU's kernel with a few nodes each.
+STORE_UP_TO = (256, 24)
 
 
 def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:

@@ -36,7 +36,7 @@ class Recipe:
             0 for none. It begins lower, so that the first weights are forgotten.
         patience: epochs without a better validation score after which training stops.
         loss: of the point forecast, mae or mse.
-        discount: step h of a forecast weighs as h to the power of -discount in training, all the
+        discount: step h of a forecast weighs as 1 / (1 + discount (h - 1)) in training, all the
             same in validation.
         quantiles: levels of the other outputs.
         compile: compile the network (CUDA).

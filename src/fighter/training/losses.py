@@ -21,7 +21,7 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
     """Point loss on output 0 and pinball loss on the others, averaged over the outputs.
 
     The pinball loss is doubled, so that at 0.5 it is the absolute error. Step h of the horizon
-    weighs as h to the power of -discount, the mean weight being 1.
+    weighs as 1 / (1 + discount (h - 1)), the mean weight being 1.
     """
     if point not in POINT:
         raise FighterError(f"loss={point!r}: needs one of {', '.join(POINT)}")
@@ -41,7 +41,7 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
             parts = torch.cat([parts, 2 * pinball], -1)
         total = parts.mean(-1)
         if discount:
-            weights = torch.arange(1.0, total.shape[1] + 1, device=total.device) ** -discount
+            weights = 1 / (1 + discount * torch.arange(total.shape[1], device=total.device))
             total = total * (weights / weights.mean())[:, None]
         if observed is None:
             return total.sum(), total.new_full((), total.numel())
