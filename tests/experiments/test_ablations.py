@@ -32,10 +32,14 @@ def test_every_variant_is_trained_and_told(small, tmp_path):
     write_rows(tmp_path / ablations.FILE, {"provenance": ORIGIN}, rows)
     write_page(tmp_path, tmp_path / "page.md")
     text = (tmp_path / "page.md").read_text()
+    assert "the same seeds (0)" in text
     for group, variants in GROUPS.items():
-        part = text.partition(f"**{group}: load, 24 steps to 8**")[2].partition("**")[0]
-        assert re.findall(r"^\| ([^|]+) \| \d", part, re.M) == [*variants]
-        assert re.search(r"^\| default \|.* \| \+0\.0% \|", part, re.M)
+        part = text.partition(f"**{group}, 24 steps to 8**")[2].partition("**")[0]
+        assert re.findall(r"^\| ([^|]+) \| [\d+-]\S*[\d%] ", part, re.M) == [*variants]
+        assert re.search(r"^\| default \| (0\.\d{4} / ){2}0\.\d{4} \|", part, re.M)
+        assert "Best by the rows that choose: load " in part
+    # A validation score that is no absolute error is not compared with those that are.
+    assert re.search(r"^\| squared error \| \S+% / \S+% / - \|", text, re.M)
 
 
 ORIGIN = {"command": "made up", "device": "cpu", "torch": "2", "date": "2024-01-01"}

@@ -3,7 +3,7 @@ import re
 from fighter.experiments import search
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.changes import CHANGES
-from fighter.experiments.runs import Place, perform, write_rows
+from fighter.experiments.runs import Place, add_rows, perform
 from fighter.experiments.sources import file_source
 from fighter.forecaster import Forecaster
 
@@ -30,12 +30,15 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
     )
     assert again["result"]["mse"] == rows[0]["result"]["mse"]
 
-    write_rows(tmp_path / search.FILE, {"provenance": ORIGIN} | search.head(rows), rows)
+    before = [{**row, "around": "another"} for row in rows[:2]]
+    for kept in (before, rows[:3], rows):  # the same cells again take the place of the old
+        add_rows(tmp_path / search.FILE, {"provenance": ORIGIN}, kept, search.cell)
     said = write_page(tmp_path, tmp_path / "page.md")
     assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \| 2 \|$", said, re.M)
     assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
-    words = (tmp_path / "page.md").read_text()
-    assert "The default of these runs: adjacency=lazy, layers=1, kappa=3, heads=8." in words
+    now, then = re.findall(r"^\*\*12 steps to 6\*\*, default: (.*)$", said, re.M)
+    assert now.startswith("adjacency=lazy, layers=1, kappa=3, heads=8, discount=8.0")
+    assert then == "another"
 
 
 def test_every_setting_is_one():

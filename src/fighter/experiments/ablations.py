@@ -1,19 +1,24 @@
 """What each part of the default forecaster is worth, and where hops pay."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from .cells import settings
 from .runs import Record, Run
 from .sources import Source
-from .tables import by, count, markdown, mean, number
+from .tables import by, compare, markdown, mean, noise
 
 TITLE = "What each part is worth"
 WORDS = """
-Each line is the default Fighter with one thing changed, on the same windows, with the same budget;
-the first line of a table is the default itself. MSE and MAE are of the test rows; *validation* is
-the absolute error that choices are made by. *Share of hop 2*: of the norm that all hops send.
-*Likeness*: cosine of what hop 2 sees to what hop 1 sees; 1 is a copy.
+Each line is the default Fighter with one thing changed, on the same windows, with the same budget
+and the same seeds ({seeds}). The first line of a table is the default itself: MSE / MAE of the test
+rows / absolute error of the rows that choose, which is what choices are made by. The others are in
+percent of it; from seed to seed the default's MSE moves by {spread}, and less than that says
+nothing. The default has κ = 3. *Share of hop 2*: of the norm that all hops send. *Likeness*: cosine
+of what hop 2 sees to what hop 1 sees; 1 is a copy. Parameters are in millions, seconds of runs that
+shared a machine with others; where a column has several numbers, they are those of the data sets in
+turn.
 """
 FILE = "ablations.json"
 HORIZON = LOOKBACK = 96
@@ -26,17 +31,21 @@ class Variant(NamedTuple):
     change: str | None = None
 
 
-def _kappas(first: int = 1, **options: Any) -> dict[str, Variant]:
-    others = {f"κ={kappa}": Variant({**options, "kappa": kappa}) for kappa in range(first, 7)}
-    return {**others, "κ=3": Variant(options)}  # κ as it is: no setting, so no run is made twice
+def _kappas(*kappas: int, **options: Any) -> dict[str, Variant]:
+    # κ=3 is as it is: no setting, so no run is made twice.
+    return {
+        f"κ={kappa}": Variant(options if kappa == 3 else {**options, "kappa": kappa})
+        for kappa in kappas
+    }
 
 
 DEFAULT = {"default": Variant()}
 GROUPS: Mapping[str, Mapping[str, Variant]] = {
-    "Hops over series": DEFAULT | _kappas(),
-    "Hops over series, graph drawn from the input": DEFAULT | _kappas(2, adjacency="cosine"),
-    "Hops over patches": DEFAULT | _kappas(nodes="patch"),
-    "Hops over time steps": DEFAULT | _kappas(nodes="time"),
+    "Hops over series": DEFAULT | _kappas(1, 2, 4, 5, 6),  # κ=3 is the default
+    "Hops over series, graph drawn from the input": DEFAULT
+    | _kappas(2, 3, 4, 5, 6, adjacency="cosine"),
+    "Hops over patches": DEFAULT | _kappas(1, 2, 3, 4, 5, 6, nodes="patch"),
+    "Hops over time steps": DEFAULT | _kappas(1, 2, 3, 4, 5, 6, nodes="time"),
     "The graph": DEFAULT
     | {
         "no part stays": Variant({"adjacency": "static"}),
@@ -94,35 +103,80 @@ def plan(
     ]  # fmt: skip
 
 
+def cell(row: Record) -> tuple[Any, ...]:
+    """What a later run takes the place of."""
+    return row["group"], row["variant"], row["data"], row["seed"]
+
+
+def numbers(rows: Sequence[Record]) -> dict[str, str]:
+    """What the words above ask for."""
+    seeds = sorted({row["seed"] for row in rows})
+    wide = noise(rows, lambda row: (row["group"], row["data"]))
+    return {"seeds": ", ".join(map(str, seeds)), "spread": wide}
+
+
 def section(rows: Sequence[Record]) -> str:
-    """A table for each question and data set."""
+    """A table for each question."""
+    data = [*dict.fromkeys(row["data"] for row in rows)]
     parts = []
-    for group, data in dict.fromkeys((row["group"], row["data"]) for row in rows):
-        found = by([r for r in rows if (r["group"], r["data"]) == (group, data)], "variant")
-        parts.append(f"**{group}: {data}, {LOOKBACK} steps to {HORIZON}**\n\n{_table(found)}")
+    for group, variants in GROUPS.items():
+        found = [
+            _comparable(row)
+            for variant in variants
+            for row in rows
+            if (row["group"], row["variant"]) == (group, variant)
+        ]
+        if found:
+            title = f"**{group}, {LOOKBACK} steps to {HORIZON}**"
+            best = _best(found, data)
+            parts.append(f"{title}\n\n{_table(found, data)}\n\n{best}")
     return "\n\n".join(parts)
 
 
-def _table(variants: Mapping[str, list[Record]]) -> str:
-    header = [
-        "", "MSE", "MAE", "validation", "MSE against the first", "share of hop 2",
-        "likeness of hops 1, 2", "parameters", "seconds to train",
-    ]  # fmt: skip
-    base = mean(next(iter(variants.values())), "mse")
+def _comparable(row: Record) -> Record:
+    """Without the validation score where it is not an absolute error."""
+    if row["settings"]["options"].get("loss", "mae") == "mae":
+        return row
+    return {**row, "result": {k: v for k, v in row["result"].items() if k != "validation"}}
+
+
+def _table(rows: Sequence[Record], data: Sequence[str]) -> str:
+    results = by(rows, "variant", "data")
+
+    def each(variant: str, told: Callable[[list[Record]], str]) -> str:
+        found = [told(results[variant, d]) for d in data if (variant, d) in results]
+        return " / ".join(found) if any(found) else "-"
+
     lines = [
         [
-            label,
-            *(number(results, name, 4) for name in ("mse", "mae", "validation")),
-            f"{mean(results, 'mse') / base - 1:+.1%}",
-            *(_hop(results, f"hop 2 {name}") for name in ("share", "redundancy")),
-            count(results, "parameters"),
-            f"{mean(results, 'train_seconds'):.0f}",
+            variant,
+            *cells,
+            *(each(variant, partial(_hop, f"hop 2 {name}")) for name in ("share", "redundancy")),
+            each(variant, lambda found: f"{mean(found, 'parameters') / 1e6:.1f}"),
+            each(variant, lambda found: f"{mean(found, 'train_seconds'):.0f}"),
         ]
-        for label, results in variants.items()
+        for variant, cells in compare(rows, data, ("mse", "mae", "validation")).items()
     ]
-    return markdown(header, lines)
+    header = ["share of hop 2", "likeness of hops 1, 2", "parameters", "seconds to train"]
+    return markdown(["", *data, *header], lines)
 
 
-def _hop(results: Sequence[Record], name: str) -> str:
+def _hop(name: str, results: Sequence[Record]) -> str:
     hops = [result["hops"] for result in results]
-    return f"{mean(hops, name):.2f}" if all(name in hop for hop in hops) else "-"
+    return f"{mean(hops, name):.2f}" if all(name in hop for hop in hops) else ""
+
+
+def _best(rows: Sequence[Record], data: Sequence[str]) -> str:
+    """Which line the rows that choose would take."""
+    told = []
+    for name in data:
+        scores = {
+            variant: mean(found, "validation")
+            for (variant, where), found in by(rows, "variant", "data").items()
+            if where == name and all("validation" in result for result in found)
+        }
+        if len(scores) > 1:
+            best = min(scores, key=lambda variant: scores[variant])
+            than = scores[best] / next(iter(scores.values())) - 1
+            told.append(f"{name} {best}" + (f" ({than:+.1%})" if than else ""))
+    return f"Best by the rows that choose: {', '.join(told)}."

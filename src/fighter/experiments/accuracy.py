@@ -4,7 +4,8 @@ from pathlib import Path
 
 from ..output import whole_file
 from . import ablations, leaderboard, published, search
-from .page import join, origin, read_results
+from .page import join, origin
+from .runs import read_results
 
 HEAD = """
 # Accuracy
@@ -22,7 +23,7 @@ def write_page(folder: Path, page: Path) -> str:
             continue
         result = read_results(path)
         tables.append(experiment.section(result["rows"]))
-        words = join(experiment.WORDS).format(**result)
+        words = join(experiment.WORDS).format(**experiment.numbers(result["rows"]))
         parts += [f"## {experiment.TITLE}", words, tables[-1], origin(path.name, result)]
         if experiment is leaderboard and (beside := published.section(result["rows"])):
             parts += [f"## {published.TITLE}", join(published.WORDS), beside]

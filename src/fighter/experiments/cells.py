@@ -73,7 +73,8 @@ def perform(settings: Mapping[str, Any], place: Place) -> dict[str, Any]:
         raise FighterError(f"change={model.change!r}: needs one of {', '.join(CHANGES)}")
     cuda, before = torch.device(place.device).type == "cuda", 0
     if cuda:
-        gc.collect()  # what is left of the run before
+        gc.collect()  # what is left of the run before, workspaces too
+        torch._C._cuda_clearCublasWorkspaces()  # type: ignore[attr-defined]
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     start = time.perf_counter()

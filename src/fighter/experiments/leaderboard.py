@@ -15,9 +15,8 @@ from ..errors import FighterError, did_you_mean
 from ..forecaster import COLUMNS
 from ..models import CORES
 from .cells import settings
-from .page import read_results
 from .provenance import provenance
-from .runs import Place, Record, Run, perform, write_rows
+from .runs import Place, Record, Run, add_rows, perform
 from .sources import Source, at, read
 from .tables import by, count, markdown, mean, number
 
@@ -276,15 +275,9 @@ def leaderboard(
         if run.key in found
     ]
     path = folder / FILE
-    before = read_results(path)["rows"] if path.exists() else []
-    if not (rows or before):
+    if not (rows or path.exists()):
         return failures  # nothing to keep
-    new = {_cell(row) for row in rows}
-    head = {
-        "provenance": provenance("fighter", place.device),
-        "rates": ", ".join(f"{rate:g}" for rate in RATES),
-    }
-    write_rows(path, head, [*(row for row in before if _cell(row) not in new), *rows])
+    add_rows(path, {"provenance": provenance("fighter", place.device)}, rows, _cell)
     return failures
 
 
@@ -319,6 +312,12 @@ def _task(row: Record) -> tuple[Any, ...]:
 def _cell(row: Record) -> tuple[Any, ...]:
     """What a later run takes the place of."""
     return *_task(row), row["model"], row["seed"]
+
+
+def numbers(rows: Sequence[Record]) -> dict[str, str]:
+    """What the words above ask for."""
+    del rows  # all are of one protocol
+    return {"rates": ", ".join(f"{rate:g}" for rate in RATES)}
 
 
 def section(rows: Sequence[Record]) -> str:

@@ -1,14 +1,13 @@
 """The page of the reproduction, made of the results alone."""
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import FighterError
 from ..output import whole_file
 from . import agnews
 from .claims import judge
+from .runs import read_results
 from .tables import markdown
 
 HEAD = """
@@ -47,19 +46,6 @@ def write_page(folder: Path, page: Path) -> str:
         beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     told = [f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts]
     return "\n".join([QUICK] * quick + told)
-
-
-def read_results(path: Path) -> dict[str, Any]:
-    """What an experiment has kept."""
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        result = None
-    if not (isinstance(result, dict) and {"rows", "provenance"} <= result.keys()):
-        raise FighterError(
-            f"{path} is damaged: remove it and call the command again, finished runs are kept"
-        )
-    return result
 
 
 def join(words: str) -> str:

@@ -224,6 +224,28 @@ def write_rows(path: Path, head: Mapping[str, Any], rows: Sequence[Record]) -> N
         beside.write_text(f'{text[:-2]},\n "rows": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
+def read_results(path: Path) -> dict[str, Any]:
+    """What an experiment has kept."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        result = None
+    if not (isinstance(result, dict) and {"rows", "provenance"} <= result.keys()):
+        raise FighterError(
+            f"{path} is damaged: remove it and call the command again, finished runs are kept"
+        )
+    return result
+
+
+def add_rows(
+    path: Path, head: Mapping[str, Any], rows: Sequence[Record], cell: Callable[[Record], Any]
+) -> None:
+    """Write a result beside what other calls have kept; of one ``cell`` the newest stays."""
+    before = read_results(path)["rows"] if path.exists() else []
+    new = {cell(row) for row in rows}
+    write_rows(path, head, [*(row for row in before if cell(row) not in new), *rows])
+
+
 def _read(folder: Path, run: Run) -> Record:
     path = folder / f"{run.key}.json"
     try:

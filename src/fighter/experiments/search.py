@@ -1,24 +1,32 @@
 """Settings around the default, compared without a look at the test rows."""
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..forecaster import Forecaster
 from ..models import core_options
 from .cells import settings
 from .runs import Record, Run
 from .sources import Source
-from .tables import by, markdown, mean, spread
+from .tables import by, compare, markdown, noise
 
 TITLE = "What was searched"
 WORDS = """
-Other settings, in percent of the errors that the default of these runs has on the same seeds
+Other settings, in percent of the errors that the default of those runs has on the same seeds
 (MSE / MAE); negative is better. Test rows are not looked at: the rows before them are split once
 more, into 70, 10 and 20 %, trained on, to choose the epoch by, and scored. One configuration serves
 all: what helps on one data set alone is not taken. From seed to seed an error moves by {spread}.
-The default of these runs: {default}.
 """
 FILE = "search.json"
-NAMED = ("adjacency", "layers", "kappa", "heads")  # of the default, to be told
+NAMED = (
+    "adjacency",
+    "layers",
+    "kappa",
+    "heads",
+    "discount",
+    "limits",
+)  # of the default, to be told
 HORIZON = LOOKBACK = 96
 CHANGES = (
     "cycle moved", "last value", "linear head", "feed-forward", "hop dropout", "time graph first",
@@ -68,7 +76,7 @@ def plan(data: Sequence[Source], labels: Sequence[str], seeds: Sequence[int]) ->
                     source, HORIZON, options, lookback=LOOKBACK, change=change, seed=seed,
                     inner=True,
                 ),
-                {"variant": label, "data": source.name, "seed": seed},
+                {"variant": label, "data": source.name, "seed": seed, "around": _default()},
             )
             for source in data
             for seed in seeds
@@ -76,40 +84,43 @@ def plan(data: Sequence[Source], labels: Sequence[str], seeds: Sequence[int]) ->
     return runs
 
 
-def head(rows: Sequence[Record]) -> dict[str, str]:
+def _default() -> str:
+    """What the others are compared with, in words."""
+    own = {name: p.default for name, p in inspect.signature(Forecaster).parameters.items()}
+    own |= core_options("fighter")
+    return ", ".join(f"{name}={own[name]}" for name in NAMED)
+
+
+def table(row: Record) -> tuple[Any, ...]:
+    """What settings are compared within."""
+    return row["around"], row["settings"]["lookback"], row["settings"]["horizon"]
+
+
+def cell(row: Record) -> tuple[Any, ...]:
+    """What a later run takes the place of."""
+    return *table(row), row["variant"], row["data"], row["seed"]
+
+
+def numbers(rows: Sequence[Record]) -> dict[str, str]:
     """What the words above ask for."""
-    own = core_options("fighter")
-    groups = [
-        found for (name, _), found in by(rows, "variant", "data").items() if name == "default"
-    ]
-    wide = [spread(found, "mse") / mean(found, "mse") for found in groups if len(found) > 1]
-    return {
-        "default": ", ".join(f"{name}={own[name]}" for name in NAMED),
-        "spread": f"{min(wide):.1%} to {max(wide):.1%}" if wide else "what one seed cannot tell",
-    }
+    return {"spread": noise(rows, lambda row: (*table(row), row["data"]))}
 
 
 def section(rows: Sequence[Record]) -> str:
-    """Errors of the default, and of the others against it."""
+    """A table for each default that others were compared with, the present one first."""
+    tables: dict[tuple[Any, ...], list[Record]] = {}
+    for row in rows:
+        tables.setdefault(table(row), []).append(row)
+    latest = sorted(tables, key=lambda found: found[0] != _default())
+    return "\n\n".join(_table(tables[found], *found) for found in latest)
+
+
+def _table(rows: Sequence[Record], around: str, lookback: int, horizon: int) -> str:
     data = [*dict.fromkeys(row["data"] for row in rows)]
-    found = {(row["variant"], row["data"], row["seed"]): row["result"] for row in rows}
-
-    def seeds(variant: str, name: str) -> list[int]:
-        return [seed for label, where, seed in found if (label, where) == (variant, name)]
-
-    def cell(variant: str, name: str) -> str:
-        there = seeds(variant, name)
-        if not there:
-            return "-"
-        ours, base = ([found[v, name, seed] for seed in there] for v in (variant, "default"))
-        if variant == "default":
-            return f"{mean(ours, 'mse'):.4f} / {mean(ours, 'mae'):.4f}"
-        return " / ".join(f"{mean(ours, e) / mean(base, e) - 1:+.1%}" for e in ("mse", "mae"))
-
+    seeds = by(rows, "variant", "data")
     lines = []
-    for variant in dict.fromkeys(row["variant"] for row in rows):
-        counts = [str(len(seeds(variant, name))) for name in data]
-        shown = ", ".join(counts if len({*counts}) > 1 else counts[:1])
-        lines.append([variant, *(cell(variant, name) for name in data), shown])
-    title = f"**{LOOKBACK} steps to {HORIZON}**"
+    for variant, cells in compare(rows, data, ("mse", "mae")).items():
+        counts = [str(len(seeds.get((variant, name), []))) for name in data]
+        lines.append([variant, *cells, ", ".join(counts if len({*counts}) > 1 else counts[:1])])
+    title = f"**{lookback} steps to {horizon}**, default: {around}"
     return f"{title}\n\n{markdown(['', *data, 'seeds'], lines)}"

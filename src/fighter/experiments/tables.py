@@ -1,7 +1,7 @@
 """Numbers of several seeds as text."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .runs import Record
@@ -47,6 +47,43 @@ def count(results: Sequence[Record], name: str) -> str:
     """A whole number, the mean over those seeds that have it."""
     known = [result for result in results if result[name] is not None]
     return f"{round(mean(known, name)):,}" if known else "-"
+
+
+def noise(rows: Sequence[Record], group: Callable[[Record], Any]) -> str:
+    """By how much the MSE of the default moves from seed to seed, over groups of rows."""
+    groups: dict[Any, list[Record]] = {}
+    for row in rows:
+        if row["variant"] == "default":
+            groups.setdefault(group(row), []).append(row["result"])
+    several = [found for found in groups.values() if len(found) > 1]
+    wide = [spread(found, "mse") / mean(found, "mse") for found in several]
+    return f"{min(wide):.1%} to {max(wide):.1%}" if wide else "what one seed cannot tell"
+
+
+def compare(
+    rows: Sequence[Record], data: Sequence[str], errors: Sequence[str]
+) -> dict[str, list[str]]:
+    """For each variant a cell for each data set: errors against those of the first, same seeds.
+
+    Those of the first itself are told as they are.
+    """
+    found = {(row["variant"], row["data"], row["seed"]): row["result"] for row in rows}
+    first, *others = dict.fromkeys(row["variant"] for row in rows)
+
+    def cell(variant: str, name: str) -> str:
+        ours = {s: result for (v, d, s), result in found.items() if (v, d) == (variant, name)}
+        base = [found[first, name, seed] for seed in ours]
+        if not ours:
+            return "-"
+        if variant == first:
+            return " / ".join(f"{mean(base, error):.4f}" for error in errors)
+        return " / ".join(
+            "-" if error not in base[0] or any(error not in one for one in ours.values())
+            else f"{mean([*ours.values()], error) / mean(base, error) - 1:+.1%}"
+            for error in errors
+        )  # fmt: skip
+
+    return {variant: [cell(variant, name) for name in data] for variant in (first, *others)}
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
