@@ -61,6 +61,7 @@ def layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerG
         torch.randn(1, count, 5),
         torch.randn(shape).mul(2).softmax(-1),
         powers,
+        tuple(torch.randn(heads * 4, 5) for _ in powers),
         tuple(torch.randn(1, heads, count, 4) for _ in powers),
     )
     weights = torch.stack(parts.graphs(), 2)[0].numpy()

@@ -39,6 +39,8 @@ FIGHTERS = [
     {"mix_heads": True, "value_width": 4, "out_width": 6},
     {"mix_heads": True, "project": True, "norm": True, "residual": True},
     {"adjacency": "mixed", "nodes": S, "norm": True},
+    {"adjacency": "lazy", "nodes": S, "norm": True, "residual": True},
+    {"adjacency": "lazy", "nodes": S, "powers": (0, 3)},
 ]
 TRANSFORMERS = [
     {},
@@ -100,6 +102,20 @@ def test_an_edge_is_what_its_source_sent_over_its_hop():
         y[:, :, D // 2 :] -= sent
         lost = readout(layer(x)) - readout(y)
         torch.testing.assert_close(found.edges[:, 1, hop, :, 4].sum(-1), lost)
+
+
+def test_what_stays_at_a_node_of_a_lazy_graph_has_walked_no_edge():
+    layer = double(FighterLayer(D, powers=(1, 2), heads=2, adjacency="lazy", nodes=S))
+    x = torch.randn(B, S, D, dtype=torch.float64)
+    parts = hop_parts(layer, x)
+    assert parts.powers == (0, 1, 2)
+    layer.adjacency.stay = 0.0
+    torch.testing.assert_close(parts.graph, layer.graph(x), rtol=0, atol=1e-12)
+    layer.adjacency.stay = 0.5
+    (first, second), v = layer.blocks(x), parts.values  # (I + P)/2 V₁ + (I + 2P + P²)/4 V₂
+    torch.testing.assert_close(v[0], first / 2 + second / 4, rtol=0, atol=1e-12)
+    torch.testing.assert_close(v[1], first / 2 + second / 2, rtol=0, atol=1e-12)
+    torch.testing.assert_close(v[2], second / 4, rtol=0, atol=1e-12)
 
 
 def test_a_readout_of_one_node_has_edges_into_that_node_only():

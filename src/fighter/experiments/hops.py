@@ -22,7 +22,8 @@ def diagnose(network: ForecastNet, windows: Windows, offset: int = 0) -> dict[st
     (near 1: every hop from the second on is a copy), and for each hop i its ``hop i share`` of what
     is sent (by norm), ``hop i dispersion`` (near 0: all nodes see the same) and
     ``hop i redundancy``, its cosine with the power before (near 1: a copy of it). Empty where there
-    is no hop. ``offset`` is the place of the windows' first row on the axis of the cycle.
+    is no hop. A lazy graph is measured as it is, with what stays. ``offset`` is the place of the
+    windows' first row on the axis of the cycle.
     """
     core = network.core
     layers = known_layers(core.encoder) if isinstance(core, Fighter) else []
@@ -38,7 +39,8 @@ def diagnose(network: ForecastNet, windows: Windows, offset: int = 0) -> dict[st
     try:
         network(batch, batch.start + offset)
         few = [x[_evenly(len(x)).to(x.device)] for x in inputs]
-        found = [explain.diagnose(layer, x) for layer, x in zip(layers, few, strict=True)]
+        pairs = zip(layers, few, strict=True)
+        found = [explain.measure(explain.hop_parts(layer, x, staying=True)) for layer, x in pairs]
     finally:
         network.train(training)
         for hook in hooks:

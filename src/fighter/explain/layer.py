@@ -4,9 +4,10 @@ At a given input the graph, the LayerNorm factor and the gate t(u) = σ(u)/u of 
 taken as the numbers they are. What is left is affine, gives the same output, and adds up.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import comb
 from typing import Any
 
 import torch
@@ -27,11 +28,16 @@ Readout = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class HopParts:
-    """What a layer is about to send: Aⁱ Vᵢ, Vᵢ = T Wᵢ, for every head and each of its powers."""
+    """What a layer is about to send: Aⁱ Vᵢ, Vᵢ = T Wᵢ, for every head and each of its powers.
+
+    Of a lazy layer, A = s I + (1-s) P, they are those of P unless asked for otherwise: they give
+    the same sum, and what stays at a node has walked no edge.
+    """
 
     inputs: Tensor  # T [B, S, D]: what the layer reads, after its norm
     graph: Tensor  # A [B, heads, S, S]
     powers: tuple[int, ...]
+    weights: tuple[Tensor, ...]  # Wᵢᵀ [heads · width, D]
     values: tuple[Tensor, ...]  # Vᵢ [B, heads, S, width]
 
     def graphs(self) -> tuple[Tensor, ...]:
@@ -56,20 +62,48 @@ def known_layers(network: nn.Module) -> list[Any]:
 
 @torch.no_grad()
 def hop_parts(
-    layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
+    layer: Layer,
+    x: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    *,
+    staying: bool = False,
 ) -> HopParts:
-    """The parts of a Fighter layer, or of the attention in a Transformer block, for one input."""
+    """The parts of a Fighter layer, or of the attention in a Transformer block, for one input.
+
+    With ``staying``, what stays at a node of a lazy graph counts as an edge, as A has it.
+    """
     if type(layer) not in KNOWN:
         raise FighterError(
             f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
         )
+    x = check_nodes(x, layer.width, layer.heads, mask, causal)
     graph = layer.graph(x, mask=mask, causal=causal)
     if isinstance(layer, FighterLayer):
-        t = layer.norm(check_nodes(x, layer.width, layer.heads, mask, causal))
-        return HopParts(t, graph, layer.powers, tuple(layer.blocks(t)))
-    t = layer.norm1(check_nodes(x, layer.width, layer.heads, mask, causal))
-    values = split_heads(F.linear(t, layer.value.weight), layer.heads)
-    return HopParts(t, graph, (1,), (values,))
+        t, powers = layer.norm(x), layer.powers
+        weights = layer.values.weight.chunk(len(powers))
+        stay = getattr(layer.adjacency, "stay", 0.0)
+        if stay and mask is None and not staying:
+            graph, powers, weights = _without_staying(graph, powers, weights, stay)
+    else:
+        t, powers, weights = layer.norm1(x), (1,), (layer.value.weight,)
+    values = tuple(split_heads(F.linear(t, weight), layer.heads) for weight in weights)
+    return HopParts(t, graph, powers, weights, values)
+
+
+def _without_staying(
+    graph: Tensor, powers: tuple[int, ...], weights: Sequence[Tensor], stay: float
+) -> tuple[Tensor, tuple[int, ...], tuple[Tensor, ...]]:
+    """Σᵢ AⁱTWᵢ = Σⱼ PʲTUⱼ with A = s I + (1-s) P and Uⱼ = Σᵢ (i over j) sⁱ⁻ʲ (1-s)ʲ Wᵢ."""
+    moves = (graph - stay * torch.eye(graph.shape[-1]).to(graph)) / (1 - stay)
+    pairs = [*zip(powers, weights, strict=True)]
+
+    def weight(j: int) -> Tensor:
+        terms = [comb(i, j) * stay ** (i - j) * (1 - stay) ** j * w for i, w in pairs if i >= j]
+        return torch.stack(terms).sum(0)
+
+    walked = tuple(range(max(powers) + 1))
+    return moves, walked, tuple(weight(j) for j in walked)
 
 
 @dataclass(frozen=True, eq=False)

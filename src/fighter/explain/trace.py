@@ -119,13 +119,10 @@ class _Cut:
     @torch.no_grad()
     def back(self, gain: Tensor) -> Iterable[tuple[int, Tensor]]:
         """Powers i and (Aⁱ)ᵀ G Wᵢᵀ: from the sum of the hops to what the layer reads."""
-        layer, powers, graph = self.layer, self.parts.powers, self.parts.graph.transpose(-1, -2)
-        moved = recursion(lambda g: graph @ g, split_heads(gain, layer.heads), powers)
-        values = layer.values if isinstance(layer, FighterLayer) else layer.value
-        maps = values.weight.chunk(len(powers))  # Wᵢᵀ
-        return zip(
-            powers, [join_heads(g) @ w for g, w in zip(moved, maps, strict=True)], strict=True
-        )
+        parts, graph = self.parts, self.parts.graph.transpose(-1, -2)
+        moved = recursion(lambda g: graph @ g, split_heads(gain, self.layer.heads), parts.powers)
+        sent = [join_heads(g) @ w for g, w in zip(moved, parts.weights, strict=True)]
+        return zip(parts.powers, sent, strict=True)
 
 
 def _leaf(x: Tensor) -> Tensor:
