@@ -11,8 +11,7 @@ from fighter.data.windows import Batch, Windows
 from fighter.errors import FighterError
 from fighter.experiments.changes import CHANGES
 from fighter.experiments.hops import diagnose
-from fighter.explain import diagnose as diagnose_layer
-from fighter.explain import trace
+from fighter.explain import hop_parts, measure, trace
 from fighter.models import ForecastNet, Task, build_core
 
 LOOKBACK, HORIZON, SERIES, OUTPUTS = 24, 5, 3, 2
@@ -412,9 +411,8 @@ def test_diagnose_is_the_mean_over_layers_and_heads():
     for layer in (first, second):
         layer.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     network(batch, batch.start + 3)
-    tables = [
-        diagnose_layer(layer, x).table() for layer, x in zip((first, second), inputs, strict=True)
-    ]
+    pairs = zip((first, second), inputs, strict=True)  # lazy: with what stays
+    tables = [measure(hop_parts(layer, x, staying=True)).table() for layer, x in pairs]
     rows = [row for table in tables for row in table]
     found = diagnose(network, data, offset=3)
     for name, key, power in [
