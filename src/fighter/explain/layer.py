@@ -96,14 +96,13 @@ def _without_staying(
 ) -> tuple[Tensor, tuple[int, ...], tuple[Tensor, ...]]:
     """Σᵢ AⁱTWᵢ = Σⱼ PʲTUⱼ with A = s I + (1-s) P and Uⱼ = Σᵢ (i over j) sⁱ⁻ʲ (1-s)ʲ Wᵢ."""
     moves = (graph - stay * torch.eye(graph.shape[-1]).to(graph)) / (1 - stay)
-    pairs = [*zip(powers, weights, strict=True)]
-
-    def weight(j: int) -> Tensor:
-        terms = [comb(i, j) * stay ** (i - j) * (1 - stay) ** j * w for i, w in pairs if i >= j]
-        return torch.stack(terms).sum(0)
-
     walked = tuple(range(max(powers) + 1))
-    return moves, walked, tuple(weight(j) for j in walked)
+    share = [[comb(i, j) * stay ** max(i - j, 0) * (1 - stay) ** j for i in powers] for j in walked]
+    return (
+        moves,
+        walked,
+        tuple(torch.tensordot(graph.new_tensor(share), torch.stack([*weights]), 1)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
