@@ -19,14 +19,7 @@ more, into 70, 10 and 20 %, trained on, to choose the epoch by, and scored. One 
 all: what helps on one data set alone is not taken. From seed to seed an error moves by {spread}.
 """
 FILE = "search.json"
-NAMED = (
-    "adjacency",
-    "layers",
-    "kappa",
-    "heads",
-    "discount",
-    "limits",
-)  # of the default, to be told
+NAMED = ("adjacency", "layers", "kappa", "heads", "discount", "limits")  # when telling the default
 HORIZON = LOOKBACK = 96
 CHANGES = (
     "cycle moved", "last value", "linear head", "feed-forward", "hop dropout", "time graph first",
