@@ -1,5 +1,7 @@
 """Series that rest at a lowest or highest value are forecast within it."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -72,5 +74,5 @@ def test_an_explanation_names_the_limit(fitted):
     assert held.terms["limit"] > 0
     assert held.forecast == 0.0
     assert sum(held.terms.values()) + held.sources.sum() == pytest.approx(held.forecast, abs=1e-9)
-    assert "limit" in str(held)
+    assert re.search(r"past values \S+, limit \+\S+\.\n", str(held))
     assert "limit" not in open_.terms

@@ -149,11 +149,11 @@ class TemporalGraph:
     def summary(self, most: int = 3) -> str:
         """The forecast in sentences."""
         when = self.freq.show(self.time)
-        known = ", ".join(f"{name} {value:+.4g}" for name, value in self.terms.items())
-        lines = [
-            f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {known}, "
-            f"past values {self.sources.sum():+.4g}."
-        ]
+        terms = {**self.terms, "past values": self.sources.sum()}
+        if "limit" in terms:
+            terms["limit"] = terms.pop("limit")  # the way back, when all else is added up
+        known = ", ".join(f"{name} {value:+.4g}" for name, value in terms.items())
+        lines = [f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {known}."]
         for share, series, row, hops in self._largest(most):
             who = "its own value" if self.ids[series] == self.target else f"{self.ids[series]}"
             span, way = self.freq.span(int(self._lags()[row])), _way(hops)
