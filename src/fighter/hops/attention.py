@@ -98,16 +98,17 @@ def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
     """``auto`` takes fused attention wherever torch has a kernel that does not store A."""
     unfused = _no_kernel(q, mask)
     if backend == "auto":
-        small = q.shape[-2] <= STORE_UP_TO[q.device.type == "cuda"]
+        most = STORE_UP_TO_ON_CUDA if q.device.type == "cuda" else STORE_UP_TO
+        small = q.shape[-2] <= most
         return "stored" if unfused or small else "sdpa"
     if backend == "sdpa" and unfused:
         raise FighterError(f'backend="sdpa": {unfused}; take "auto" or "stored", which store A')
     return backend
 
 
-# Elsewhere, and on CUDA: a graph this small is quicker to form once than to recompute at each hop
-# (benchmarks/operator.py), or than to fill the large tiles of a GPU's kernel with a few nodes each.
-STORE_UP_TO = (256, 24)
+# A graph this small is quicker to form once than to recompute at each hop (benchmarks/operator.py).
+# On CUDA fused attention is quicker, but for so few nodes that they leave its tiles nearly empty.
+STORE_UP_TO, STORE_UP_TO_ON_CUDA = 256, 24
 
 
 def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:
