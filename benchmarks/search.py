@@ -14,8 +14,11 @@ def main() -> None:
     parser = options("Settings compared before the test rows.")
     known = [*search.variants()]
     parser.add_argument("--variants", nargs="+", default=known, choices=known)
+    parser.add_argument("--horizon", type=int, default=96)
+    parser.add_argument("--lookback", type=int, default=96, help="of the default")
     args = parser.parse_args()
-    compare(search, args, lambda data: search.plan(data, args.variants, args.seeds))
+    task = args.horizon, args.lookback
+    compare(search, args, lambda data: search.plan(data, args.variants, args.seeds, *task))
 
 
 if __name__ == "__main__":

@@ -12,12 +12,13 @@ from .test_leaderboard import path, table  # noqa: F401
 
 
 def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tmp_path):  # noqa: F811
-    monkeypatch.setattr(search, "HORIZON", 6)
-    monkeypatch.setattr(search, "LOOKBACK", 12)
-    monkeypatch.setattr(search, "SPACE", {"width": (8,), "change": ("linear head",)})
+    space = {"width": (8,), "lookback": (24,), "change": ("linear head",)}
+    monkeypatch.setattr(search, "SPACE", space)
     source = file_source(path)
-    runs = search.plan([source], [*search.variants()], [0, 1])
-    assert [run.tags["variant"] for run in runs[::2]] == ["default", "width=8", "linear head"]
+    runs = search.plan([source], [*search.variants()], [0, 1], 6, 12)
+    labels = ["default", "width=8", "lookback=24", "linear head"]
+    assert [run.tags["variant"] for run in runs[::2]] == labels
+    assert [run.settings["lookback"] for run in runs[::2]] == [12, 12, 24, 12]
     rows = perform(runs, tmp_path / "runs", Place(files={source.sha256: source.file}))
 
     # Other test rows, same results.
@@ -25,9 +26,8 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
     changed.loc[table.index >= 0.8 * len(table), ["a", "b"]] *= 7
     changed.to_csv(tmp_path / "other.csv", index=False)
     other = file_source(tmp_path / "other.csv")
-    (again,) = perform(
-        search.plan([other], [], [0]), tmp_path / "again", Place(files={other.sha256: other.file})
-    )
+    place = Place(files={other.sha256: other.file})
+    (again,) = perform(search.plan([other], [], [0], 6, 12), tmp_path / "again", place)
     assert again["result"]["mse"] == rows[0]["result"]["mse"]
 
     before = [{**row, "around": "another"} for row in rows[:2]]
@@ -35,6 +35,7 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
         add_rows(tmp_path / search.FILE, {"provenance": ORIGIN}, kept, search.cell)
     said = write_page(tmp_path, tmp_path / "page.md")
     assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \| 2 \|$", said, re.M)
+    assert re.search(r"^\| lookback=24 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
     assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
     now, then = re.findall(r"^\*\*12 steps to 6\*\*, default: (.*)$", said, re.M)
     assert now.startswith("adjacency=lazy, layers=1, kappa=3, heads=8, discount=8.0")

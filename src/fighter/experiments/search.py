@@ -20,7 +20,6 @@ all: what helps on one data set alone is not taken. From seed to seed an error m
 """
 FILE = "search.json"
 NAMED = ("adjacency", "layers", "kappa", "heads", "discount", "limits")  # when telling the default
-HORIZON = LOOKBACK = 96
 CHANGES = (
     "cycle moved", "last value", "linear head", "feed-forward", "hop dropout", "time graph first",
 )  # fmt: skip
@@ -40,6 +39,7 @@ SPACE: Mapping[str, Sequence[Any]] = {
     "reversion": (False,),
     "limits": (False,),
     "discount": (0.0, 4.0, 16.0),
+    "lookback": (192, 288, 336, 512, 720),
     "change": CHANGES,
 }
 
@@ -56,20 +56,25 @@ def variants() -> dict[str, dict[str, Any]]:
     return found
 
 
-def plan(data: Sequence[Source], labels: Sequence[str], seeds: Sequence[int]) -> list[Run]:
+def plan(
+    data: Sequence[Source],
+    labels: Sequence[str],
+    seeds: Sequence[int],
+    horizon: int = 96,
+    lookback: int = 96,
+) -> list[Run]:
     """All runs, the default's first."""
-    runs = []
+    runs, common = [], {"around": _default(), "lookback": lookback}
     for label in dict.fromkeys(["default", *labels]):
-        options = dict(variants()[label])
-        change = options.pop("change", None)
+        options = {"lookback": lookback, **variants()[label]}
+        seen, change = options.pop("lookback"), options.pop("change", None)
         runs += [
             Run(
                 "cells",
                 settings(
-                    source, HORIZON, options, lookback=LOOKBACK, change=change, seed=seed,
-                    inner=True,
+                    source, horizon, options, lookback=seen, change=change, seed=seed, inner=True
                 ),
-                {"variant": label, "data": source.name, "seed": seed, "around": _default()},
+                {"variant": label, "data": source.name, "seed": seed, **common},
             )
             for source in data
             for seed in seeds
@@ -86,7 +91,7 @@ def _default() -> str:
 
 def table(row: Record) -> tuple[Any, ...]:
     """What settings are compared within."""
-    return row["around"], row["settings"]["lookback"], row["settings"]["horizon"]
+    return row["around"], row["lookback"], row["settings"]["horizon"]
 
 
 def cell(row: Record) -> tuple[Any, ...]:
