@@ -77,6 +77,15 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
             "linear head",
         )
     },
+    # Each with the cycle, calendar, reversion, limits and discount that only Fighter has elsewhere.
+    "Another network in the frame": DEFAULT
+    | {
+        "NormLin": Variant({"model": "normlin"}),
+        "NormLin, lr=0.0001": Variant({"model": "normlin", "lr": 1e-4}),
+        "iTransformer": Variant({"model": "itransformer", "width": 512, "layers": 3}),
+        "PatchTST": Variant({"model": "patchtst"}),
+        "DLinear": Variant({"model": "dlinear"}),
+    },
 }  # fmt: skip
 
 
