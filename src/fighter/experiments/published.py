@@ -10,7 +10,8 @@ WORDS = """
 Weather with the usual protocol: 70/10/20, standardised by the training rows, every test window
 scored. The best that was found in print at 96 steps, of work whose test loader drops no window;
 and the best at any number of steps, beside every other look-back that was tried here. *Validation*
-is the absolute error on the rows that choose the epoch.
+is the absolute error on the rows that choose the epoch; which look-back is best before the test
+rows stands below, in what was searched.
 """
 # MSE, MAE, and whose, by look-back (None: whichever) and horizon.
 WEATHER = {
