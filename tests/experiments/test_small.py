@@ -1,0 +1,44 @@
+import re
+
+from fighter.experiments import small
+from fighter.experiments.accuracy import write_page
+from fighter.experiments.runs import Place, add_rows, perform
+from fighter.experiments.sources import at
+
+from .test_ablations import ORIGIN
+
+
+def test_small_tables_are_cut_ranked_and_told(monkeypatch, tmp_path):
+    pieces = {
+        "hours": small.Piece("grid", slice(600), slice(2), 6),
+        "days": small.Piece("grid", slice(None), slice(1, 3), 2, "D"),
+    }
+    monkeypatch.setattr(small, "PIECES", pieces)
+    short = {name: {**options, "max_epochs": 1} for name, options in small.VARIANTS.items()}
+    monkeypatch.setattr(small, "VARIANTS", short)
+    data = small.write_tables(tmp_path, None)
+    runs = small.plan(data, [0, 1])
+    assert [run.settings["horizon"] for run in runs[:4]] == [6, 6, 2, 2]
+    rows = perform(runs, tmp_path / "runs", at(Place(), data))
+    assert {row["result"]["series"] for row in rows} == {2}
+
+    errors = {small.cell(row): row["result"]["mse"] for row in rows}
+    for name in pieces:  # the linear map is there, and not where it is left out
+        assert errors["default", name, 0] != errors["no linear map", name, 0]
+    add_rows(tmp_path / small.FILE, {"provenance": ORIGIN}, rows, small.cell)
+    said = write_page(tmp_path, tmp_path / "page.md")
+    line = r"^\| hours \| 0\.\d{4} / 0\.\d{4} \|( [+-]\d+\.\d% / \S+% \|){3}$"
+    assert re.search(line, said, re.M)
+    (mean,) = re.findall(r"^\| mean \|  \|.*\| (\S+)% / \S+% \|$", said, re.M)
+    naive = [errors["seasonal naive", name, 0] for name in pieces]
+    base = [sum(errors["default", name, seed] for seed in (0, 1)) / 2 for name in pieces]
+    wanted = 100 * (sum(a / b for a, b in zip(naive, base, strict=True)) / 2 - 1)
+    assert abs(float(mean) - wanted) < 0.06
+    assert "on 2 tables" in (tmp_path / "page.md").read_text()
+
+
+def test_every_piece_is_of_rows_that_are_trained_on():
+    rows = {"ETTh1": 8640, "eia_demand_hourly": 30_000, "weather": 36_887}  # 70 %, and less
+    for piece in small.PIECES.values():
+        if piece.data != "grid":
+            assert piece.rows.stop <= rows[piece.data]
