@@ -7,7 +7,6 @@ from fighter.plan import (
     check_rows,
     choose_batch,
     choose_calendar,
-    choose_direct,
     choose_discount,
     choose_epochs,
     choose_lookback,
@@ -73,7 +72,6 @@ def test_validation_never_takes_the_last_window_from_training(rows, wanted):
 
 def test_size_and_epochs_grow_and_shrink_with_the_data():
     assert [choose_size(n)[0] for n in (100, 5_000, 60_000, 1_000_000)] == [64, 128, 256, 512]
-    assert [choose_direct(n) for n in (100, 29_999, 30_000)] == [True, True, False]
     assert [choose_batch(n) for n in (1, 118, 321, 5000)] == [32, 32, 12, 4]
     assert choose_epochs(steps=5) == (200, 80)
     assert choose_epochs(steps=1000) == (10, 3)

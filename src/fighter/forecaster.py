@@ -323,13 +323,12 @@ class Forecaster(Estimator):
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
         own, given = core_options(self.model), self._given()
         options = {name: own[name] for name in NETWORK if name in own}
-        points = int(panel.observed[:rows].sum())
         if self.model in SIZED:
-            options["width"], options["dropout"] = choose.choose_size(points)
-        series = given.get("nodes", "series") == "series"
-        if "direct" in own:
-            options["direct"] = series and choose.choose_direct(points)
-        if "adjacency" in own and not (series and panel.n_series <= 500):
+            size = choose.choose_size(int(panel.observed[:rows].sum()))
+            options["width"], options["dropout"] = size
+        if "adjacency" in own and (
+            given.get("nodes", "series") != "series" or panel.n_series > 500
+        ):
             options["adjacency"] = "cosine"
         return options | given | (self.options or {})
 

@@ -51,11 +51,6 @@ def choose_size(points: int) -> tuple[int, float]:
     return next((width, dropout) for least, width, dropout in sizes if points >= least)
 
 
-def choose_direct(points: int) -> bool:
-    """Whether a linear map leads past the graph: where there is little to learn from."""
-    return points < 30_000
-
-
 def choose_batch(series: int) -> int:
     """32 windows, fewer of many series: 4,096 series in a step, four windows at least."""
     return min(max(4096 // series, 4), 32)

@@ -41,7 +41,7 @@ def test_what_is_given_reaches_the_core(model, monkeypatch):
 
     monkeypatch.setattr("fighter.forecaster.build_core", spy)
     fit(model, **given)
-    assert seen == given | ({"direct": False} if model == "fighter" else {})  # not over patches
+    assert seen == given
 
 
 @pytest.mark.parametrize("model", CORES)
@@ -50,8 +50,6 @@ def test_what_is_not_given_is_the_models_own(model):
     own = {name: value for name, value in core_options(model).items() if name in NETWORK}
     if model in ("fighter", "transformer"):  # by the size of the data, the smallest
         own |= {"width": 64, "dropout": 0.2}
-    if model == "fighter":
-        own |= {"direct": True}
     assert plan == own
 
 

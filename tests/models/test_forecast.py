@@ -58,21 +58,6 @@ def test_a_cycle_outside():
         assert torch.allclose(moved - y, after[..., None], atol=1e-4) == outside
 
 
-def test_the_direct_map_begins_at_nothing_and_is_added():
-    task, past = Task(lookback=12, horizon=4, series=3, outputs=2), torch.randn(5, 12, 3)
-    cores = []
-    for direct in (False, True):
-        torch.manual_seed(0)
-        cores.append(build_core("fighter", task, direct=direct).eval())
-    without, core = cores
-    assert torch.equal(core(past), without(past))
-    torch.nn.init.normal_(core.direct.weight)
-    maps = core.direct.weight.unflatten(0, (2, 4))  # [outputs, horizon, lookback]
-    wanted = torch.einsum("bln,qhl->bhnq", past, maps)
-    torch.testing.assert_close(core(past) - without(past), wanted, atol=1e-5, rtol=1e-4)
-    assert build_core("fighter", task, direct=True, nodes="patch").direct is None
-
-
 def test_statistics_are_of_what_was_observed():
     past = torch.tensor([1.0, 2.0, 3.0, 99.0]).reshape(1, 4, 1)
     seen = torch.tensor([True, True, True, False]).reshape(1, 4, 1)

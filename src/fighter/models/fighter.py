@@ -30,8 +30,6 @@ class Fighter(Core):
         layers: number of Fighter layers.
         dropout: in the layers and before the head.
         channels: size of the embedding vector (series only).
-        direct: whether a linear map, the same for all series, leads from look-back to forecast
-            beside the graph (series only). It begins at zero.
         patch, stride: steps in a patch, and from one patch to the next (patch only).
         plain: layers as the paper prints them, Y = σ(Σᵢ AⁱXWᵢ): no norm, no residual, no bias.
             With ``nodes="time"``, ``adjacency="dynamic"`` and one head it is the paper's model.
@@ -53,7 +51,6 @@ class Fighter(Core):
         channels: int = 16,
         patch: int = 16,
         stride: int = 8,
-        direct: bool = False,
         plain: bool = False,
     ):
         super().__init__()
@@ -99,10 +96,6 @@ class Fighter(Core):
             self.over_time = nn.Linear(task.lookback, task.horizon)
         if nodes != "series":
             self.position = nn.Parameter(0.02 * torch.randn(count, width))
-        self.direct = None
-        if direct and nodes == "series":
-            self.direct = nn.Linear(task.lookback, steps, bias=False)
-            nn.init.zeros_(self.direct.weight)
 
     def prepare(self, correlation: Tensor) -> None:
         """Set the time bases of look-back and horizon."""
@@ -113,8 +106,7 @@ class Fighter(Core):
     def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         x = self.node_features(past, context)
-        y = self.readout(self.encoder(x), past.shape[2])
-        return y if self.direct is None else y + self._steps(self.direct(past.transpose(1, 2)))
+        return self.readout(self.encoder(x), past.shape[2])
 
     def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
         """The nodes, ``[batch(·series), nodes, width]``."""
@@ -134,18 +126,13 @@ class Fighter(Core):
         """Nodes to steps."""
         task, x = self.task, self.dropout(x)
         if self.nodes == "series":
-            return self._steps(self.head(x), self.basis)
+            y = self.head(x).unflatten(-1, (task.outputs, task.horizon)) @ self.basis.T
+            return y.permute(0, 3, 1, 2)  # [B, N, Q, H] to [B, H, N, Q]
         if self.nodes == "patch":
             y = self.head(x.flatten(1)).unflatten(-1, (task.horizon, task.outputs))
             return y.unflatten(0, (-1, series)).transpose(1, 2)
         y = self.over_time(x.transpose(1, 2)).transpose(1, 2)  # [B, H, width]
         return self.head(y).unflatten(-1, (series, task.outputs))
-
-    def _steps(self, y: Tensor, basis: Tensor | None = None) -> Tensor:
-        """``[batch, series, outputs · horizon]``, written in a basis, as a forecast."""
-        y = y.unflatten(-1, (self.task.outputs, self.task.horizon))
-        y = y if basis is None else y @ basis.T
-        return y.permute(0, 3, 1, 2)
 
     def _patches(self, past: Tensor) -> Tensor:
         """``[batch·series, patches, patch]``; the first value fills what the first patch lacks."""
