@@ -15,11 +15,12 @@ Each line is the default Fighter with one thing changed, on the same windows, wi
 and the same seeds ({seeds}). The first line of a table is the default itself: MSE / MAE of the test
 rows / absolute error of the rows that choose, which is what choices are made by. The others are in
 percent of it; from seed to seed the default's MSE moves by {spread}, and less than that says
-nothing. The default has κ = 3. *Share of hop 2*: of the norm that all hops send. *Likeness*: cosine
-of what hop 2 sees to what hop 1 sees; 1 is a copy, and where half of a node stays, as by default,
-hops are alike by making. Parameters are in millions, seconds of runs that
-shared a machine with others; where a column has several numbers, they are those of the data sets in
-turn.
+nothing. The default has κ = 3. *The frame* is all around the network: normalisation, cycle,
+calendar, reversion, limits, and how it is trained. *Share of hop 2*: of the norm that all hops
+send. *Likeness*: cosine of what hop 2 sees to what hop 1 sees; 1 is a copy, and where half of a
+node stays, as by default, hops are alike by making. Parameters are in millions, seconds of runs
+that shared a machine with others; where a column has several numbers, they are those of the data
+sets in turn.
 """
 FILE = "ablations.json"
 HORIZON = LOOKBACK = 96
@@ -77,7 +78,6 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
             "linear head",
         )
     },
-    # Each with the cycle, calendar, reversion, limits and discount that only Fighter has elsewhere.
     "Another network in the frame": DEFAULT
     | {
         "NormLin": Variant({"model": "normlin"}),

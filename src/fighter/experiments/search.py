@@ -60,8 +60,8 @@ def plan(
     data: Sequence[Source],
     labels: Sequence[str],
     seeds: Sequence[int],
-    horizon: int = 96,
-    lookback: int = 96,
+    horizon: int,
+    lookback: int,
 ) -> list[Run]:
     """All runs, the default's first."""
     runs, common = [], {"around": _default(), "lookback": lookback}
