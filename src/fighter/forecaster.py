@@ -31,7 +31,7 @@ from .training.calibration import adjust, calibrate
 COLUMNS = {name: core.__name__ for name, core in CORES.items()} | {"itransformer": "iTransformer"}
 # Settings of the network. What is not given is the core's own default, but for a few that are
 # chosen from the data.
-NETWORK = ("width", "dropout", "heads", "layers", "nodes", "kappa", "adjacency")
+NETWORK = ("width", "dropout", "heads", "layers", "nodes", "kappa", "adjacency", "members")
 SIZED = ("fighter", "transformer")  # width and dropout are chosen by the size of the data
 
 
@@ -71,12 +71,14 @@ class Forecaster(Estimator):
             given.
         heads: of attention, where the model has it; the model's own number unless given, mostly 8.
         layers: of the network; the model's own number unless given, 1 for fighter.
-        width, dropout: of the network; unless given, by the size of the data for fighter and
-            transformer, else the model's own.
+        width, dropout: of the network, or of each member; unless given, by the size of the data
+            for fighter and transformer, else the model's own.
         adjacency: where the graph comes from (fighter only): ``"static"``, learned once;
             ``"lazy"``, the same with half of every node staying; ``"dynamic"``, drawn from the
             input; ``"cosine"``, the same with normalised queries and keys; or ``"mixed"``. Unless
             given lazy for up to 500 series and cosine for more, or if nodes are not series.
+        members: networks side by side, each trained for itself, whose mean is the forecast (fighter
+            over series only); unless given 4 for up to 500 series, 1 for more.
         cycle: length of the learned cycle: ``"auto"``, a number of steps, or None for none. The
             naive model learns none; a number is the season that it repeats.
         calendar: whether the model is told the time of the year, and without a cycle that of the
@@ -118,6 +120,7 @@ class Forecaster(Estimator):
         width: int | None = None,
         dropout: float | None = None,
         adjacency: str | None = None,
+        members: int | None = None,
         cycle: str | int | None = "auto",
         calendar: bool = True,
         reversion: bool = True,
@@ -147,7 +150,7 @@ class Forecaster(Estimator):
         self.horizon, self.lookback = horizon, lookback
         self.model, self.level, self.quantiles = model, level, quantiles
         self.nodes, self.kappa, self.heads, self.layers = nodes, kappa, heads, layers
-        self.width, self.dropout, self.adjacency = width, dropout, adjacency
+        self.width, self.dropout, self.adjacency, self.members = width, dropout, adjacency, members
         self.cycle, self.calendar, self.reversion = cycle, calendar, reversion
         self.limits, self.options = limits, options
         self.freq, self.id_col, self.time_col, self.target_col = freq, id_col, time_col, target_col
@@ -177,7 +180,15 @@ class Forecaster(Estimator):
             value = getattr(self, name)
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
                 raise FighterError(f"{name}={value!r}: needs a list, such as [{value!r}]")
-        for name in ("horizon", "lookback", "max_epochs", "batch_size", "patience", "width"):
+        for name in (
+            "horizon",
+            "lookback",
+            "max_epochs",
+            "batch_size",
+            "patience",
+            "width",
+            "members",
+        ):
             value = getattr(self, name)
             if value is None and name != "horizon":
                 continue
@@ -323,14 +334,19 @@ class Forecaster(Estimator):
     def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
         own, given = core_options(self.model), self._given()
         options = {name: own[name] for name in NETWORK if name in own}
+        given |= self.options or {}
+        if "adjacency" in own:
+            if given.get("nodes", "series") != "series" or panel.n_series > 500:
+                options["adjacency"] = "cosine"
+            else:
+                options["members"] = 4
         if self.model in SIZED:
-            size = choose.choose_size(int(panel.observed[:rows].sum()))
-            options["width"], options["dropout"] = size
-        if "adjacency" in own and (
-            given.get("nodes", "series") != "series" or panel.n_series > 500
-        ):
-            options["adjacency"] = "cosine"
-        return options | given | (self.options or {})
+            points, members = (
+                int(panel.observed[:rows].sum()),
+                {**options, **given}.get("members", 1),
+            )
+            options["width"], options["dropout"] = choose.choose_size(points, members)
+        return options | given
 
     def _validation(self, panel: Panel, lookback: int) -> int:
         if self.validation is None:

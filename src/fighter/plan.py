@@ -45,10 +45,14 @@ def choose_validation(horizon: int, rows: int, lookback: int) -> int:
     return horizon if rows - horizon >= lookback + horizon else 0
 
 
-def choose_size(points: int) -> tuple[int, float]:
-    """Width and dropout by the number of observed training values."""
+def choose_size(points: int, members: int = 1) -> tuple[int, float]:
+    """Width and dropout of each member by the number of observed training values.
+
+    Together they are not wider than 1,024 columns: four then cost what one of 512 costs.
+    """
     sizes = [(300_000, 512, 0.1), (30_000, 256, 0.3), (3_000, 128, 0.2), (0, 64, 0.2)]
-    return next((width, dropout) for least, width, dropout in sizes if points >= least)
+    width, dropout = next(size for least, *size in sizes if points >= least)
+    return min(int(width), max(1024 // members // 8 * 8, 8)), dropout
 
 
 def choose_batch(series: int) -> int:

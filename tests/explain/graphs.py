@@ -58,7 +58,7 @@ def layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerG
     count = len(nodes)
     shape = (1, heads, count, count)
     parts = HopParts(
-        torch.randn(1, count, 5),
+        torch.randn(1, 1, count, 5),
         torch.randn(shape).mul(2).softmax(-1),
         powers,
         tuple(torch.randn(heads * 4, 5) for _ in powers),

@@ -172,5 +172,5 @@ def test_a_graph_is_shown_in_a_few_words():
     assert (
         repr(graph) == f"<TemporalGraph of 'b' at 2024-01-06 01:00, step 2: {graph.forecast:.4g}>"
     )
-    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 2 heads, powers (0, 1, 2)>"
+    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 8 heads, powers (0, 1, 2)>"
     assert str(graph) == graph.summary()

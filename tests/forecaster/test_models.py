@@ -30,8 +30,8 @@ def fit(model: str, df: pd.DataFrame | None = None, **settings) -> Forecaster:
 
 @pytest.mark.parametrize("model", CORES)
 def test_what_is_given_reaches_the_core(model, monkeypatch):
-    given = {"width": 24, "dropout": 0.25, "heads": 3, "layers": 1, "kappa": 2, "nodes": "patch"}
-    given |= {"adjacency": "mixed"}
+    given = {"width": 24, "dropout": 0.25, "heads": 3, "layers": 1, "kappa": 2, "members": 2}
+    given |= {"nodes": "series", "adjacency": "mixed"}
     given = {name: value for name, value in given.items() if name in core_options(model)}
     seen = {}
 
@@ -50,6 +50,8 @@ def test_what_is_not_given_is_the_models_own(model):
     own = {name: value for name, value in core_options(model).items() if name in NETWORK}
     if model in ("fighter", "transformer"):  # by the size of the data, the smallest
         own |= {"width": 64, "dropout": 0.2}
+    if model == "fighter":  # over a few series
+        own |= {"members": 4}
     assert plan == own
 
 

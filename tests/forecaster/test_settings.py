@@ -79,6 +79,8 @@ def test_repr_shows_what_differs():
         ({"model": "transformer", "kappa": 3}, "kappa=3: .* has it: fighter, gcn$"),
         ({"model": "patchtst", "nodes": "series"}, "nodes='series': .* has it: fighter$"),
         ({"model": "gcn", "adjacency": "static"}, "adjacency='static': model='gcn'"),
+        ({"model": "normlin", "members": 4}, "members=4: .* has it: fighter$"),
+        ({"members": 0}, "members=0: needs a whole number of at least 1"),
     ],
 )
 def test_wrong_settings(wrong, message):
@@ -91,7 +93,8 @@ def test_wrong_settings(wrong, message):
     [
         ({"validation": 3}, "validation=3: needs 0, or from horizon 6 to"),
         ({"nodes": "edges"}, "nodes='edges': needs series, patch or time"),
-        ({"heads": 3}, "3"),
+        ({"heads": 3}, "heads=3 does not divide width=16"),
+        ({"members": 2, "nodes": "patch"}, 'members=2: needs nodes="series"'),
         ({"options": {"depth": 1}}, "no option depth"),
         ({"loss": "huber"}, "loss='huber': needs one of mae, mse"),
         ({"freq": "fortnight"}, "freq='fortnight'"),

@@ -85,10 +85,10 @@ def diagnose(
 def measure(parts: HopParts, mask: Tensor | None = None) -> HopDiagnostics:
     """The same for a layer's parts; ``mask`` is padding ``[batch, nodes]``."""
     x = parts.inputs
-    seen = torch.ones_like(x[..., 0]) if mask is None else mask.to(x)
+    seen = torch.ones_like(x[:, 0, :, 0]) if mask is None else mask.to(x)
     graphs = torch.stack(parts.graphs(), 2)  # [B, heads, hops, S, S]
     rows = seen[:, None, None, :, None]  # padded nodes are not counted
-    features = graphs @ parts.inputs[:, None, None] * rows  # Hᵢ [B, heads, hops, S, D]
+    features = graphs @ x[:, :, None] * rows  # Hᵢ [B, heads, hops, S, D]
     messages = graphs @ torch.stack(parts.values, 2) * rows  # Mᵢ [B, heads, hops, S, width]
     return HopDiagnostics(
         parts.powers,
@@ -111,7 +111,7 @@ def _dispersion(features: Tensor, parts: HopParts, rows: Tensor) -> Tensor:
         mean = (h * rows).sum(-2, keepdim=True) / rows.sum(-2, keepdim=True)
         return _norm((h - mean) * rows)
 
-    return (spread(features) / spread(parts.inputs[:, None, None])).mean(0)
+    return (spread(features) / spread(parts.inputs[:, :, None])).mean(0)
 
 
 def _shares(messages: Tensor) -> tuple[Tensor, Tensor]:

@@ -34,7 +34,7 @@ class HopParts:
     the same sum, and what stays at a node has walked no edge.
     """
 
-    inputs: Tensor  # T [B, S, D]: what the layer reads, after its norm
+    inputs: Tensor  # T [B, heads or 1, S, D]: what a head reads, after the layer's norm
     graph: Tensor  # A [B, heads, S, S]
     powers: tuple[int, ...]
     weights: tuple[Tensor, ...]  # Wᵢᵀ [heads · width, D]
@@ -81,14 +81,18 @@ def hop_parts(
     graph = layer.graph(x, mask=mask, causal=causal)
     if isinstance(layer, FighterLayer):
         t, powers = layer.norm(x), layer.powers
-        weights = layer.values.weight.chunk(len(powers))
+        weights = tuple(layer.weight(block).T for block in range(len(powers)))
         stay = getattr(layer.adjacency, "stay", 0.0)
         if stay and mask is None and not staying:
             graph, powers, weights = _without_staying(graph, powers, weights, stay)
     else:
         t, powers, weights = layer.norm1(x), (1,), (layer.value.weight,)
     values = tuple(split_heads(F.linear(t, weight), layer.heads) for weight in weights)
-    return HopParts(t, graph, powers, weights, values)
+    members = layer.members if isinstance(layer, FighterLayer) else 1
+    read = split_heads(t, members).repeat_interleave(
+        layer.heads // members if members > 1 else 1, 1
+    )
+    return HopParts(read, graph, powers, weights, values)
 
 
 def _without_staying(

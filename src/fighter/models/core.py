@@ -33,6 +33,10 @@ class Core(nn.Module, ABC):
     nodes: str = ""
     """What the nodes of its graph are: series, time or patch; empty where there is none."""
 
+    members: int = 1
+    """Networks side by side, whose mean is the forecast; of more than one, ``forward`` takes
+    ``apart=True`` to give each one's, ``[members, batch, horizon, series, outputs]``."""
+
     learned: bool = True
     """Whether there is anything to learn; if not, nothing around the core learns either."""
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..nn import FighterEncoder
+from ..nn.common import check_heads, linear
 from ..nn.series import TimeEmbedding, time_basis
 from .core import Core, Task
 
@@ -25,8 +26,11 @@ class Fighter(Core):
     Args:
         task: sizes.
         nodes: what a node is.
-        kappa, powers, heads, adjacency: as in :class:`~fighter.nn.FighterLayer`.
-        width: width of a node.
+        kappa, powers, adjacency: as in :class:`~fighter.nn.FighterLayer`.
+        heads: graphs side by side, in each member.
+        width: width of a node, in each member.
+        members: networks side by side, each with weights and graphs of its own and trained for
+            itself; the forecast is their mean (series only).
         layers: number of Fighter layers.
         dropout: in the layers and before the head.
         channels: size of the embedding vector (series only).
@@ -52,11 +56,16 @@ class Fighter(Core):
         patch: int = 16,
         stride: int = 8,
         plain: bool = False,
+        members: int = 1,
     ):
         super().__init__()
         if nodes not in ("series", "patch", "time"):
             raise FighterError(f"nodes={nodes!r}: needs series, patch or time")
-        self.task, self.nodes = task, nodes
+        if members > 1 and nodes != "series":
+            raise FighterError(f'members={members}: needs nodes="series", or members=1')
+        self.task, self.nodes, self.members = task, nodes, members
+        check_heads(width, heads)
+        width, heads = members * width, members * heads
         self.patch, self.stride = min(patch, task.lookback), stride
         patches = 1 + -(-(task.lookback - self.patch) // stride)
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
@@ -79,13 +88,16 @@ class Fighter(Core):
             bias=not plain,
             dropout=dropout,
             final_activation=True,
+            members=members,
         )
         self.dropout = nn.Dropout(dropout)
         self.context = nn.Linear(task.context, width, bias=False) if task.context else None
-        steps = task.horizon * task.outputs
+        steps = members * task.horizon * task.outputs
         if nodes == "series":
             self.embed = TimeEmbedding(task.lookback, width, channels)
-            self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, steps))
+            self.head = nn.Sequential(
+                linear(width, width, members), nn.GELU(), linear(width, steps, members)
+            )
             self.register_buffer("basis", torch.eye(task.horizon))
         elif nodes == "patch":
             self.embed = nn.Linear(self.patch, width)
@@ -103,10 +115,10 @@ class Fighter(Core):
             self.embed.basis.copy_(time_basis(correlation, self.task.lookback))
             self.basis.copy_(time_basis(correlation, self.task.horizon))
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
+    def forward(self, past: Tensor, context: Tensor | None = None, apart: bool = False) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         x = self.node_features(past, context)
-        return self.readout(self.encoder(x), past.shape[2])
+        return self.readout(self.encoder(x), past.shape[2], apart)
 
     def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
         """The nodes, ``[batch(·series), nodes, width]``."""
@@ -122,12 +134,14 @@ class Fighter(Core):
             x = x + self.context(context)[:, None]
         return x
 
-    def readout(self, x: Tensor, series: int) -> Tensor:
+    def readout(self, x: Tensor, series: int, apart: bool = False) -> Tensor:
         """Nodes to steps."""
         task, x = self.task, self.dropout(x)
         if self.nodes == "series":
-            y = self.head(x).unflatten(-1, (task.outputs, task.horizon)) @ self.basis.T
-            return y.permute(0, 3, 1, 2)  # [B, N, Q, H] to [B, H, N, Q]
+            y = self.head(x).unflatten(-1, (self.members, task.outputs, task.horizon))
+            y = (y if apart else y.mean(2, keepdim=True)) @ self.basis.T
+            y = y.permute(2, 0, 4, 1, 3)  # [B, N, members, Q, H] to [members, B, H, N, Q]
+            return y if apart else y[0]
         if self.nodes == "patch":
             y = self.head(x.flatten(1)).unflatten(-1, (task.horizon, task.outputs))
             return y.unflatten(0, (-1, series)).transpose(1, 2)

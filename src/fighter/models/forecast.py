@@ -104,14 +104,15 @@ class ForecastNet(nn.Module):
         self.outside = outside and self.cycle is not None
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
-    def forward(self, batch: Batch, position: Tensor) -> Tensor:
+    def forward(self, batch: Batch, position: Tensor, apart: bool = False) -> Tensor:
         """``[batch, horizon, series, outputs]``.
 
         ``position [batch]`` is the place of the windows' first step on the training data's axis,
-        which the cycle is counted on.
+        which the cycle is counted on. With ``apart``, the forecast of each of the core's members,
+        ``[members, …]``, if it has several.
         """
         window = self.window(batch, position)
-        y = self.inside(window.z, window.before, window.after, batch)
+        y = self.inside(window.z, window.before, window.after, batch, apart)
         y = y * window.scale[..., None] + (window.level + window.cycle)[..., None]
         if self.covariates is None:
             return y
@@ -145,7 +146,9 @@ class ForecastNet(nn.Module):
         before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
         return before, after
 
-    def inside(self, z: Tensor, before: Tensor, after: Tensor, batch: Batch) -> Tensor:
+    def inside(
+        self, z: Tensor, before: Tensor, after: Tensor, batch: Batch, apart: bool = False
+    ) -> Tensor:
         """From past to forecast in the window's units; of the batch, masks and calendar."""
         z = z - before
         if self.affine is not None:
@@ -153,7 +156,8 @@ class ForecastNet(nn.Module):
         if batch.past_observed is not None:
             z = self.core.fill(z, batch.past_observed)
         context = None if batch.calendar is None else batch.calendar[:, z.shape[1] - 1]
-        y = self.core(z, context)
+        several = {"apart": apart} if self.core.members > 1 else {}
+        y = self.core(z, context, **several)
         if self.affine is not None:
             y = self.affine.undo(y)
         return y + after[..., None]

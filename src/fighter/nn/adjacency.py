@@ -21,7 +21,7 @@ from ..hops import (
     hidden_nodes,
     masked_softmax,
 )
-from .common import check_heads, split_heads
+from .common import check_heads, linear, split_heads
 
 KINDS = ("dynamic", "cosine", "static", "lazy", "mixed")
 """Drawn from the input, or with queries and keys of length 1; learned once, or lazy: half of every
@@ -65,6 +65,7 @@ class DynamicAdjacency(Adjacency):
         normalise: unit queries and keys with a learned temperature, which starts at 8.
         scale: τ; 1/√(query width per head) unless given. The paper takes 1/√(input width).
         bias: whether queries have a bias.
+        members: layers side by side, see :class:`~fighter.nn.FighterLayer`.
 
     """
 
@@ -77,6 +78,7 @@ class DynamicAdjacency(Adjacency):
         normalise: bool = False,
         scale: float | None = None,
         bias: bool = True,
+        members: int = 1,
     ):
         super().__init__()
         query_width = width if query_width is None else query_width
@@ -86,8 +88,8 @@ class DynamicAdjacency(Adjacency):
             raise FighterError(f"scale={scale} with normalise=True: the temperature is learned")
         self.heads = heads
         self.scale = scale
-        self.query = nn.Linear(width, query_width, bias=bias)
-        self.key = nn.Linear(width, query_width, bias=False)
+        self.query = linear(width, query_width, members, bias=bias)
+        self.key = linear(width, query_width, members, bias=False)
         self.temperature = nn.Parameter(torch.full((heads, 1, 1), 8.0)) if normalise else None
 
     def _queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor, float | None]:
@@ -211,16 +213,20 @@ def make_adjacency(
     heads: int,
     nodes: int | None = None,
     query_width: int | None = None,
+    members: int = 1,
 ) -> Adjacency:
     """An adjacency by name, one of :data:`KINDS`."""
     if kind not in KINDS:
         raise FighterError(f"adjacency={kind!r}: needs one of {', '.join(KINDS)}")
+
+    def dynamic(normalise: bool) -> Adjacency:
+        return DynamicAdjacency(
+            width, heads, query_width=query_width, normalise=normalise, members=members
+        )
+
     if kind in ("dynamic", "cosine"):
-        return DynamicAdjacency(width, heads, query_width=query_width, normalise=kind == "cosine")
+        return dynamic(kind == "cosine")
     if nodes is None:
         raise FighterError(f"adjacency={kind!r} needs nodes=, the number of nodes it is over")
     static = StaticAdjacency(nodes, heads, stay=0.5 if kind == "lazy" else 0.0)
-    if kind != "mixed":
-        return static
-    dynamic = DynamicAdjacency(width, heads, query_width=query_width, normalise=True)
-    return MixedAdjacency(dynamic, static)
+    return static if kind != "mixed" else MixedAdjacency(dynamic(True), static)

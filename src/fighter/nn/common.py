@@ -93,6 +93,63 @@ def join_heads(
     return x.transpose(1, 2).flatten(2)
 
 
+class MemberLinear(nn.Module):
+    """Linear maps side by side: each takes its share of the columns to its share of what comes out.
+
+    Args:
+        width: columns coming in, over all members.
+        out_width: columns going out, over all members.
+        members: number of maps.
+        bias: whether they have a bias.
+    """
+
+    def __init__(self, width: int, out_width: int, members: int, *, bias: bool = True):
+        super().__init__()
+        check_members(members, width=width, out_width=out_width)
+        bound = (members / width) ** 0.5
+        shape = members, width // members, out_width // members
+        self.members = members
+        self.weight = nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(out_width).uniform_(-bound, bound)) if bias else None
+
+    def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... out_width"]:
+        """Each member's columns by its own matrix."""
+        rows = x.unflatten(-1, (self.members, -1)).flatten(0, -3).transpose(0, 1)
+        y = torch.bmm(rows, self.weight).transpose(0, 1).flatten(1).unflatten(0, x.shape[:-1])
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        """Sizes, in ``print(layer)``."""
+        return f"members={self.members}, each {self.weight.shape[1]} to {self.weight.shape[2]}"
+
+
+class MemberNorm(nn.LayerNorm):
+    """LayerNorm of each member's columns by themselves."""
+
+    def __init__(self, width: int, members: int):
+        super().__init__(width)
+        self.members = members
+
+    def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
+        """Mean 0 and deviation 1 in each member; then a factor and a shift per column."""
+        parts = x.unflatten(-1, (self.members, -1))
+        return F.layer_norm(parts, parts.shape[-1:]).flatten(-2) * self.weight + self.bias
+
+
+def linear(width: int, out_width: int, members: int = 1, *, bias: bool = True) -> nn.Module:
+    """A linear map, or several side by side."""
+    if members == 1:
+        return nn.Linear(width, out_width, bias=bias)
+    return MemberLinear(width, out_width, members, bias=bias)
+
+
+def check_members(members: int, **shared: int) -> None:
+    """Members share widths and heads evenly."""
+    for name, number in shared.items():
+        if members < 1 or number % members:
+            raise FighterError(f"members={members} does not divide {name}={number}")
+
+
 def project(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
     """Each map of ``x``, all as one product: on a GPU a few small products cost more than one."""
     bias = None

@@ -34,7 +34,7 @@ class FighterEncoder(nn.Module):
         heads: heads of every layer, or one number per layer.
         adjacency: by name, or a function from a layer's input width to an adjacency.
         final_activation: whether the last layer has an activation too.
-        nodes, norm, residual, mix_heads, project, activation, dropout, bias, backend: as in
+        nodes, norm, residual, mix_heads, project, activation, dropout, bias, members, backend: as in
             :class:`~fighter.nn.FighterLayer`.
 
     """
@@ -56,6 +56,7 @@ class FighterEncoder(nn.Module):
         final_activation: bool = False,
         dropout: float = 0.0,
         bias: bool = True,
+        members: int = 1,
         backend: Backend = "auto",
     ):
         super().__init__()
@@ -77,6 +78,7 @@ class FighterEncoder(nn.Module):
                 activation=activation if final_activation or i < depth - 1 else "identity",
                 dropout=dropout,
                 bias=bias,
+                members=members,
                 backend=backend,
             )
             for i, (wide, out) in enumerate(pairwise(widths))

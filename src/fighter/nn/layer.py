@@ -1,6 +1,7 @@
 """The Fighter layer, Y = σ(Σᵢ AⁱXWᵢ)."""
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +9,17 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import Backend, check_backend, check_powers, horner
 from .adjacency import Adjacency, make_adjacency
-from .common import check_heads, check_kappa, check_nodes, join_heads, make_activation, split_heads
+from .common import (
+    MemberNorm,
+    check_heads,
+    check_kappa,
+    check_members,
+    check_nodes,
+    join_heads,
+    linear,
+    make_activation,
+    split_heads,
+)
 
 
 class FighterLayer(nn.Module):
@@ -51,6 +62,8 @@ class FighterLayer(nn.Module):
         activation: σ by name (relu, gelu, silu, identity) or an elementwise module.
         dropout: on the output, before the residual. There is none on A, which stays row-stochastic.
         bias: b, and the bias of the queries. More would be redundant: A1 = 1.
+        members: layers side by side in this one: each has its share of the columns and of the
+            heads, and sees nothing of the others.
         backend: see :func:`fighter.multi_hop`.
 
     """
@@ -73,6 +86,7 @@ class FighterLayer(nn.Module):
         activation: str | nn.Module = "gelu",
         dropout: float = 0.0,
         bias: bool = True,
+        members: int = 1,
         backend: Backend = "auto",
     ):
         super().__init__()
@@ -86,19 +100,28 @@ class FighterLayer(nn.Module):
             )
         if residual and out_width != width:
             raise FighterError(f"residual=True needs out_width={out_width} to be width={width}")
+        check_members(members, width=width, out_width=out_width, heads=heads)
         self.width, self.heads, self.head_width = width, heads, value_width // heads
+        self.members = members
         self.backend: Backend = backend
         self.powers = check_powers(range(check_kappa(kappa)) if powers is None else powers)
         self.residual = residual
         self.adjacency = (
-            None if self.powers == (0,) else _adjacency(adjacency, width, heads, nodes, value_width)
+            None
+            if self.powers == (0,)
+            else _adjacency(adjacency, width, heads, nodes, value_width, members)
         )
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
-        self.values = nn.Linear(width, len(self.powers) * value_width, bias=False)  # [W₀ | …]
-        self.mix = nn.Linear(value_width, out_width, bias=False) if mix_heads else nn.Identity()
+        self.norm = nn.Identity()
+        if norm:
+            self.norm = nn.LayerNorm(width) if members == 1 else MemberNorm(width, members)
+        columns = len(self.powers) * value_width
+        self.values = linear(width, columns, members, bias=False)  # [W₀ | …] of each member
+        self.mix = nn.Identity()
+        if mix_heads:
+            self.mix = linear(value_width, out_width, members, bias=False)
         self.bias = nn.Parameter(torch.zeros(out_width)) if bias else None
         self.activation = make_activation(activation)
-        self.project = nn.Linear(out_width, out_width) if project else nn.Identity()
+        self.project = linear(out_width, out_width, members) if project else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
@@ -112,14 +135,18 @@ class FighterLayer(nn.Module):
 
     def blocks(self, t: Tensor) -> list[Tensor]:
         """T Wᵢ for each power, ``[batch, heads, nodes, value_width / heads]``."""
-        blocks = list(self.values(t).chunk(len(self.powers), -1))
+        values = self.values(t).unflatten(-1, (self.members, len(self.powers), -1))
+        blocks = list(values.unbind(-2))
         # The last block alone is kept for backward; as a view it would keep all the others too.
         blocks[-1] = blocks[-1].clone()
-        return [split_heads(block, self.heads) for block in blocks]
+        return [split_heads(block.flatten(-2), self.heads) for block in blocks]
 
     def weight(self, block: int) -> Tensor:
-        """Wᵢ ``[width, value_width]`` of one block, a view of the parameter."""
-        return self.values.weight.unflatten(0, (len(self.powers), -1))[block].T
+        """Wᵢ ``[width, value_width]`` of one block; of one member, a view of the parameter."""
+        weight = cast(Tensor, self.values.weight)
+        if self.members == 1:
+            return weight.unflatten(0, (len(self.powers), -1))[block].T
+        return torch.block_diag(*weight.unflatten(-1, (len(self.powers), -1))[..., block, :])
 
     @torch.no_grad()
     def graph(
@@ -149,14 +176,20 @@ class FighterLayer(nn.Module):
 
     def extra_repr(self) -> str:
         """Powers and heads, in ``print(layer)``."""
-        return f"powers={self.powers}, heads={self.heads}, residual={self.residual}"
+        members = f", members={self.members}" if self.members > 1 else ""
+        return f"powers={self.powers}, heads={self.heads}, residual={self.residual}{members}"
 
 
 def _adjacency(
-    kind: str | Adjacency, width: int, heads: int, nodes: int | None, query_width: int
+    kind: str | Adjacency,
+    width: int,
+    heads: int,
+    nodes: int | None,
+    query_width: int,
+    members: int,
 ) -> Adjacency:
     if not isinstance(kind, Adjacency):
-        return make_adjacency(kind, width, heads, nodes, query_width)
+        return make_adjacency(kind, width, heads, nodes, query_width, members)
     if kind.heads != heads:
         raise FighterError(f"adjacency has {kind.heads} heads, the layer heads={heads}: make equal")
     return kind

@@ -104,7 +104,7 @@ def train(
     devices = [data.device] if data.device.type == "cuda" else []
     measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, offset)
     objective = objective or forecast_objective(
-        recipe.loss, recipe.quantiles, offset, recipe.discount
+        recipe.loss, recipe.quantiles, offset, recipe.discount, apart=True
     )
     with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
         run = _Run(network, data, recipe, world, objective, measure)

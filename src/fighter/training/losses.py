@@ -28,7 +28,7 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
     levels = torch.tensor(quantiles, dtype=torch.float32)
 
     def loss(
-        forecast: Float[Tensor, "batch horizon series outputs"],
+        forecast: Float[Tensor, "*members batch horizon series outputs"],
         target: Float[Tensor, "batch horizon series"],
         observed: Bool[Tensor, "batch horizon series"] | None,
     ) -> tuple[Tensor, Tensor]:
@@ -41,26 +41,33 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
             parts = torch.cat([parts, 2 * pinball], -1)
         total = parts.mean(-1)
         if discount:
-            weights = 1 / (1 + discount * torch.arange(total.shape[1], device=total.device))
+            weights = 1 / (1 + discount * torch.arange(total.shape[-2], device=total.device))
             total = total * (weights / weights.mean())[:, None]
         if observed is None:
             return total.sum(), total.new_full((), total.numel())
-        return (total * observed).sum(), observed.sum().to(total.dtype)
+        return (total * observed).sum(), observed.expand_as(total).sum().to(total.dtype)
 
     return loss
 
 
 def forecast_objective(
-    point: str, quantiles: Sequence[float], offset: int = 0, discount: float = 0.0
+    point: str,
+    quantiles: Sequence[float],
+    offset: int = 0,
+    discount: float = 0.0,
+    *,
+    apart: bool = False,
 ) -> Objective:
     """:func:`make_loss` of a forecasting network.
 
     ``offset`` is the place of the windows' first row on the time axis that its cycle is counted on.
+    With ``apart`` it is the mean over the network's members of the loss of each, not that of their
+    mean: each learns to forecast by itself, and differs from the others where none can know.
     """
     loss = make_loss(point, quantiles, discount)
 
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        forecast = network(batch, batch.start + offset)
+        forecast = network(batch, batch.start + offset, apart)
         return loss(learnable(forecast.float(), batch), batch.future, batch.future_observed)
 
     return objective
