@@ -96,7 +96,8 @@ class Forecaster(Estimator):
             at least) after the first; 0 for none.
         max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
             :class:`fighter.training.Recipe`.
-            The batch is 32 windows unless given, fewer with more than 128 series.
+            The batch is 32 windows unless given, fewer with more than 128 series; the learning rate
+            0.001, with several members 0.002.
         validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
             given.
         seed: the same seed on the same machine gives the same weights.
@@ -135,7 +136,7 @@ class Forecaster(Estimator):
         missing_values: Sequence[float] = (),
         max_epochs: int | None = None,
         batch_size: int | None = None,
-        lr: float = 1e-3,
+        lr: float | None = None,
         weight_decay: float = 0.0,
         ema: float = 0.9995,
         patience: int | None = None,
@@ -312,6 +313,7 @@ class Forecaster(Estimator):
         steps = -(-(rows - lookback - horizon + 1) // batch_size)
         learned = CORES[self.model].learned
         epochs, patience = choose.choose_epochs(steps) if learned else (1, 1)
+        network = self._network_options(panel, rows)
         cycle: Any = self.cycle
         if cycle == "auto":
             cycle = choose.choose_period(panel, rows) if learned else None
@@ -324,8 +326,9 @@ class Forecaster(Estimator):
             calendar=choose.choose_calendar(panel, rows, cycle) if self.calendar else (),
             epochs=self.max_epochs or epochs,
             patience=self.patience or patience,
-            network=self._network_options(panel, rows),
+            network=network,
             batch_size=batch_size,
+            lr=choose.choose_rate(network.get("members", 1)) if self.lr is None else self.lr,
             outside=self.reversion and choose.choose_outside(panel, lookback, cycle),
             reversion=self.reversion,
             discount=choose.choose_discount(self.discount, season),
@@ -341,11 +344,9 @@ class Forecaster(Estimator):
             else:
                 options["members"] = 4
         if self.model in SIZED:
-            points, members = (
-                int(panel.observed[:rows].sum()),
-                {**options, **given}.get("members", 1),
-            )
-            options["width"], options["dropout"] = choose.choose_size(points, members)
+            members = (options | given).get("members", 1)
+            size = choose.choose_size(int(panel.observed[:rows].sum()), members)
+            options["width"], options["dropout"] = size
         return options | given
 
     def _validation(self, panel: Panel, lookback: int) -> int:
@@ -370,7 +371,7 @@ class Forecaster(Estimator):
         return Recipe(
             epochs=self.max_epochs or self.plan.epochs,
             batch_size=self.batch_size or self.plan.batch_size,
-            lr=self.lr,
+            lr=self.plan.lr if self.lr is None else self.lr,
             weight_decay=self.weight_decay,
             ema=self.ema,
             patience=self.patience or self.plan.patience,

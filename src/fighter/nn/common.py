@@ -123,12 +123,14 @@ class MemberLinear(nn.Module):
         return f"members={self.members}, each {self.weight.shape[1]} to {self.weight.shape[2]}"
 
 
-class MemberNorm(nn.LayerNorm):
+class MemberNorm(nn.Module):
     """LayerNorm of each member's columns by themselves."""
 
     def __init__(self, width: int, members: int):
-        super().__init__(width)
+        super().__init__()
         self.members = members
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Float[Tensor, "... width"]) -> Float[Tensor, "... width"]:
         """Mean 0 and deviation 1 in each member; then a factor and a shift per column."""
@@ -136,7 +138,9 @@ class MemberNorm(nn.LayerNorm):
         return F.layer_norm(parts, parts.shape[-1:]).flatten(-2) * self.weight + self.bias
 
 
-def linear(width: int, out_width: int, members: int = 1, *, bias: bool = True) -> nn.Module:
+def linear(
+    width: int, out_width: int, members: int = 1, *, bias: bool = True
+) -> nn.Linear | MemberLinear:
     """A linear map, or several side by side."""
     if members == 1:
         return nn.Linear(width, out_width, bias=bias)

@@ -67,7 +67,7 @@ def _convert(block: TransformerBlock, p: Tensor | None, c: Tensor | None) -> Fig
         activation=block.activation,
     ).to(value.weight)
     graph.query.weight.copy_(_weight(p, block.query))
-    graph.query.bias.copy_(_bias(c, block.query))
+    cast(Tensor, graph.query.bias).copy_(_bias(c, block.query))
     graph.key.weight.copy_(_weight(p, block.key))
     w1 = _weight(p, value)  # [value_width, wide], as Linear keeps it
     if many:

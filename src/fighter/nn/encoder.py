@@ -34,8 +34,8 @@ class FighterEncoder(nn.Module):
         heads: heads of every layer, or one number per layer.
         adjacency: by name, or a function from a layer's input width to an adjacency.
         final_activation: whether the last layer has an activation too.
-        nodes, norm, residual, mix_heads, project, activation, dropout, bias, members, backend: as in
-            :class:`~fighter.nn.FighterLayer`.
+        nodes, norm, residual, mix_heads, project, activation, dropout, bias, members, backend: as
+            in :class:`~fighter.nn.FighterLayer`.
 
     """
 

@@ -1,7 +1,6 @@
 """The Fighter layer, Y = σ(Σᵢ AⁱXWᵢ)."""
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -143,7 +142,7 @@ class FighterLayer(nn.Module):
 
     def weight(self, block: int) -> Tensor:
         """Wᵢ ``[width, value_width]`` of one block; of one member, a view of the parameter."""
-        weight = cast(Tensor, self.values.weight)
+        weight = self.values.weight
         if self.members == 1:
             return weight.unflatten(0, (len(self.powers), -1))[block].T
         return torch.block_diag(*weight.unflatten(-1, (len(self.powers), -1))[..., block, :])
