@@ -37,7 +37,7 @@ WEATHER: dict[str, Any] = {"time_col": "date", "missing_values": [-9999]}
 def competitors(series: int, whole: bool) -> list[list[dict[str, Any]]]:
     """In each group the first is Fighter, the others are what it is compared with."""
     fighter = {"horizon": STEPS, "lookback": STEPS, "width": WIDTH, "heads": HEADS}
-    fighter |= {"kappa": 3, "batch_size": BATCH}
+    fighter |= {"kappa": 3, "batch_size": BATCH, "members": 1}
     peer = {"h": STEPS, "input_size": STEPS, "hidden_size": WIDTH, "dropout": 0.1}
     peer |= {"batch_size": series}  # series, not windows: all of them in every step
     variates = peer | {"n_series": series, "n_heads": HEADS, "e_layers": 2}

@@ -12,6 +12,7 @@ from fighter.plan import (
     choose_lookback,
     choose_outside,
     choose_period,
+    choose_rate,
     choose_size,
     choose_validation,
 )
@@ -71,7 +72,12 @@ def test_validation_never_takes_the_last_window_from_training(rows, wanted):
 
 
 def test_size_and_epochs_grow_and_shrink_with_the_data():
-    assert [choose_size(n)[0] for n in (100, 5_000, 60_000, 1_000_000)] == [64, 128, 256, 512]
+    sizes = (100, 5_000, 60_000, 1_000_000)
+    assert [choose_size(n)[0] for n in sizes] == [64, 128, 256, 512]
+    assert [choose_size(n, 4)[0] for n in sizes] == [64, 128, 256, 256]  # 1,024 together
+    assert choose_size(1_000_000, 1000)[0] == 8
+    assert [choose_rate(n, 1) for n in sizes] == [1e-3] * 4
+    assert [choose_rate(n, 4) for n in sizes] == [1e-3, 1e-3, 2e-3, 2e-3]
     assert [choose_batch(n) for n in (1, 118, 321, 5000)] == [32, 32, 12, 4]
     assert choose_epochs(steps=5) == (200, 80)
     assert choose_epochs(steps=1000) == (10, 3)

@@ -22,6 +22,7 @@ HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
 MODELS: Mapping[str, dict[str, Any]] = {
     "fighter": {
         "level": [80, 95], "width": 64, "layers": 1, "dropout": 0.2, "max_epochs": 30, "lr": 3e-2,
+        "members": 1,
     },
     "transformer": {
         "width": 64, "heads": 4, "layers": 1, "dropout": 0.0, "max_epochs": 4, "lr": 3e-3,

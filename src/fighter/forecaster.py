@@ -97,7 +97,7 @@ class Forecaster(Estimator):
         max_epochs, batch_size, lr, weight_decay, ema, patience, loss: how to train, see
             :class:`fighter.training.Recipe`.
             The batch is 32 windows unless given, fewer with more than 128 series; the learning rate
-            0.001, with several members 0.002.
+            0.001, or 0.002 for several members and 30,000 values or more to train on.
         validation: rows at the end that choose the epoch and calibrate intervals; 15 % unless
             given.
         seed: the same seed on the same machine gives the same weights.
@@ -313,7 +313,9 @@ class Forecaster(Estimator):
         steps = -(-(rows - lookback - horizon + 1) // batch_size)
         learned = CORES[self.model].learned
         epochs, patience = choose.choose_epochs(steps) if learned else (1, 1)
-        network = self._network_options(panel, rows)
+        points = int(panel.observed[:rows].sum())
+        network = self._network_options(panel.n_series, points)
+        lr = choose.choose_rate(points, network.get("members", 1)) if self.lr is None else self.lr
         cycle: Any = self.cycle
         if cycle == "auto":
             cycle = choose.choose_period(panel, rows) if learned else None
@@ -328,25 +330,24 @@ class Forecaster(Estimator):
             patience=self.patience or patience,
             network=network,
             batch_size=batch_size,
-            lr=choose.choose_rate(network.get("members", 1)) if self.lr is None else self.lr,
+            lr=lr,
             outside=self.reversion and choose.choose_outside(panel, lookback, cycle),
             reversion=self.reversion,
             discount=choose.choose_discount(self.discount, season),
         )
 
-    def _network_options(self, panel: Panel, rows: int) -> dict[str, Any]:
+    def _network_options(self, series: int, points: int) -> dict[str, Any]:
         own, given = core_options(self.model), self._given()
         options = {name: own[name] for name in NETWORK if name in own}
         given |= self.options or {}
         if "adjacency" in own:
-            if given.get("nodes", "series") != "series" or panel.n_series > 500:
+            if given.get("nodes", "series") != "series" or series > 500:
                 options["adjacency"] = "cosine"
             else:
-                options["members"] = 4
+                options["members"] = choose.MEMBERS
         if self.model in SIZED:
             members = (options | given).get("members", 1)
-            size = choose.choose_size(int(panel.observed[:rows].sum()), members)
-            options["width"], options["dropout"] = size
+            options["width"], options["dropout"] = choose.choose_size(points, members)
         return options | given
 
     def _validation(self, panel: Panel, lookback: int) -> int:

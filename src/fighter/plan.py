@@ -11,6 +11,8 @@ import numpy as np
 from .data.panel import Panel
 from .errors import FighterError
 
+MEMBERS = 4
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -56,9 +58,12 @@ def choose_size(points: int, members: int = 1) -> tuple[int, float]:
     return min(int(width), max(1024 // members // 8 * 8, 8)), dropout
 
 
-def choose_rate(members: int) -> float:
-    """Learning rate: members side by side bear twice as much, as their mean evens out the noise."""
-    return 1e-3 if members == 1 else 2e-3
+def choose_rate(points: int, members: int) -> float:
+    """Learning rate; several members bear twice as much, as their mean evens out the noise.
+
+    Not those of a small table, which then learn it by heart too soon.
+    """
+    return 2e-3 if members > 1 and points >= 30_000 else 1e-3
 
 
 def choose_batch(series: int) -> int:

@@ -24,7 +24,7 @@ def test_every_variant_is_trained_and_told(small, tmp_path):
     runs = plan([small], [*GROUPS], [0], max_epochs=1)
     rows = perform(runs, tmp_path / "runs", Place(files={small.sha256: small.file}))
     errors = {run.key: row["result"]["mse"] for run, row in zip(runs, rows, strict=True)}
-    (default,) = {run.key for run in runs if run.tags["variant"] == "default"}
+    (default,) = {run.key for run in runs if run.tags["variant"] == "one member"}
     for run in runs:  # these are weeks, which the cycle is told, and no series has a limit
         if run.tags["variant"] in ("no calendar", "no limits"):
             assert errors.pop(run.key) == errors[default]
@@ -36,7 +36,7 @@ def test_every_variant_is_trained_and_told(small, tmp_path):
     for group, variants in GROUPS.items():
         part = text.partition(f"**{group}, 24 steps to 8**")[2].partition("**")[0]
         assert re.findall(r"^\| ([^|]+) \| [\d+-]\S*[\d%] ", part, re.M) == [*variants]
-        assert re.search(r"^\| default \| (0\.\d{4} / ){2}0\.\d{4} \|", part, re.M)
+        assert re.search(r"^\| one member \| (0\.\d{4} / ){2}0\.\d{4} \|", part, re.M)
         assert "Best by the rows that choose: load " in part
     # A validation score that is no absolute error is not compared with those that are.
     assert re.search(r"^\| squared error \| \S+% / \S+% / - \|", text, re.M)

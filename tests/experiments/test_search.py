@@ -38,7 +38,7 @@ def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tm
     assert re.search(r"^\| lookback=24 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
     assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
     now, then = re.findall(r"^\*\*12 steps to 6\*\*, default: (.*)$", said, re.M)
-    assert now.startswith("adjacency=lazy, layers=1, kappa=3, heads=8, discount=8.0")
+    assert now.startswith("adjacency=lazy, layers=1, kappa=3, heads=8, members=4, discount=8.0")
     assert then == "another"
 
 

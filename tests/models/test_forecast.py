@@ -92,3 +92,22 @@ def test_lag_correlation_against_a_plain_sum():
     torch.testing.assert_close(found, torch.stack(expected))
     basis = time_basis(found, 5)
     torch.testing.assert_close(basis.T @ basis, torch.eye(5, dtype=torch.float64))
+
+
+def test_a_forecast_is_the_mean_of_its_members():
+    torch.manual_seed(0)
+    core = build_core("fighter", Task(8, 3, 2, outputs=3), width=16, heads=2, members=4)
+    network = ForecastNet(core, period=4, reversion=True, covariates=(0, 1)).eval()
+    core.prepare(torch.tensor([0.7**lag for lag in range(8)]))
+    batch = plain(torch.randn(5, 8, 2))._replace(future_covariates=torch.randn(5, 11, 2, 1))
+    apart, together = network(batch, torch.arange(5), apart=True), network(batch, torch.arange(5))
+    assert apart.shape == (4, 5, 3, 2, 3)
+    torch.testing.assert_close(apart.mean(0), together)
+    assert (apart[0] - apart[1]).abs().max() > 1e-3
+    # A member sees nothing of the others.
+    for name, value in core.named_parameters():
+        if name.startswith("head."):
+            value.data.view(4, -1)[3] *= 2
+    changed = network(batch, torch.arange(5), apart=True)
+    assert torch.equal(changed[:3], apart[:3])
+    assert not torch.equal(changed[3], apart[3])

@@ -9,10 +9,11 @@ from fighter.training import Recipe, train
 LOOKBACK, HORIZON, SERIES = 8, 4, 2
 
 
-def network(seed: int = 0, dropout: float = 0.2) -> ForecastNet:
+def network(seed: int = 0, dropout: float = 0.2, members: int = 1) -> ForecastNet:
     torch.manual_seed(seed)
     task = Task(LOOKBACK, HORIZON, SERIES)
-    core = build_core("fighter", task, width=16, heads=2, layers=1, dropout=dropout)
+    options = {"width": 16, "heads": 2, "dropout": dropout, "members": members}
+    core = build_core("fighter", task, **options)
     return ForecastNet(core, period=6)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fighter.training import train
-from fighter.training.losses import make_loss
+from fighter.training.losses import forecast_objective, make_loss
 
 from .nets import network, recipe, same_weights, windows
 
@@ -53,3 +53,25 @@ def test_hidden_values_change_nothing_of_training():
         train(net, replace(everything, values=values), None, recipe())
         nets.append(net)
     assert same_weights(*nets)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_members_are_trained_each_for_itself(missing):
+    net = network(members=3).eval()
+    data = windows(missing=missing)
+    batch = data.gather(torch.arange(16))
+    total, count = forecast_objective("mae", (), discount=0.5, apart=True)(net, batch)
+    loss = make_loss("mae", (), 0.5)
+    alone = [
+        loss(y, batch.future, batch.future_observed)[0] for y in net(batch, batch.start, apart=True)
+    ]
+    mean, terms = forecast_objective("mae", (), discount=0.5)(net, batch)
+    torch.testing.assert_close(total, torch.stack(alone).sum())
+    assert count == 3 * terms
+    assert total / count > mean / terms  # the mean is nearer than its members are
+
+    # The epoch is chosen by what will be forecast: their mean.
+    (record,) = train(net, data, data, replace(recipe(), epochs=1, lr=1e-30, ema=0.0))
+    whole = data.gather(torch.arange(len(data)))
+    mean, terms = forecast_objective("mae", ())(net.eval(), whole)
+    assert record["validation"] == pytest.approx((mean / terms).item(), rel=1e-5)

@@ -11,16 +11,17 @@ from .tables import by, compare, markdown, mean, noise
 
 TITLE = "What each part is worth"
 WORDS = """
-Each line is the default Fighter with one thing changed, on the same windows, with the same budget
-and the same seeds ({seeds}). The first line of a table is the default itself: MSE / MAE of the test
-rows / absolute error of the rows that choose, which is what choices are made by. The others are in
-percent of it; from seed to seed the default's MSE moves by {spread}, and less than that says
-nothing. The default has κ = 3. *The frame* is all around the network: normalisation, cycle,
+The default Fighter has four members, networks side by side whose mean is the forecast. Here each
+line is one alone, trained at its usual rate of 0.001, with one thing changed, on the same windows,
+with the same budget and the same seeds ({seeds}). The first line of a table has nothing changed:
+MSE / MAE of the test rows / absolute error of the rows that choose, which is what choices are made
+by. The others are in percent of it; from seed to seed its MSE moves by {spread}, and less than that
+says nothing. It has κ = 3. *The frame* is all around the network: normalisation, cycle,
 calendar, reversion, limits, and how it is trained. *Share of hop 2*: of the norm that all hops
 send. *Likeness*: cosine of what hop 2 sees to what hop 1 sees; 1 is a copy, and where half of a
 node stays, as by default, hops are alike by making. Parameters are in millions, seconds of runs
-that shared a machine with others; where a column has several numbers, they are those of the data
-sets in turn.
+that shared a machine with others, MiB the most that training took on the GPU; where a column has
+several numbers, they are those of the data sets in turn.
 """
 FILE = "ablations.json"
 HORIZON = LOOKBACK = 96
@@ -41,8 +42,9 @@ def _kappas(*kappas: int, **options: Any) -> dict[str, Variant]:
     }
 
 
-DEFAULT = {"default": Variant()}
+DEFAULT = {"one member": Variant()}
 GROUPS: Mapping[str, Mapping[str, Variant]] = {
+    "Members": DEFAULT | {"four, as by default": Variant({"members": 4})},
     "Hops over series": DEFAULT | _kappas(1, 2, 4, 5, 6),  # κ=3 is the default
     "Hops over series, graph drawn from the input": DEFAULT
     | _kappas(2, 3, 4, 5, 6, adjacency="cosine"),
@@ -97,12 +99,17 @@ def plan(
 ) -> list[Run]:
     """All runs; those that several tables share are made once."""
     budget = {} if max_epochs is None else {"max_epochs": max_epochs}
+
+    def options(variant: Variant) -> dict[str, Any]:
+        alone = {} if "model" in variant.options else {"members": 1}
+        return {**alone, **variant.options, **budget}
+
     return [
         Run(
             "cells",
             settings(
-                source, HORIZON, {**variant.options, **budget}, lookback=LOOKBACK,
-                change=variant.change, seed=seed,
+                source, HORIZON, options(variant), lookback=LOOKBACK, change=variant.change,
+                seed=seed,
             ),
             {"group": group, "variant": label, "data": source.name, "seed": seed},
         )
@@ -164,11 +171,18 @@ def _table(rows: Sequence[Record], data: Sequence[str]) -> str:
             *(each(variant, partial(_hop, f"hop 2 {name}")) for name in ("share", "redundancy")),
             each(variant, lambda found: f"{mean(found, 'parameters') / 1e6:.1f}"),
             each(variant, lambda found: f"{mean(found, 'train_seconds'):.0f}"),
+            each(variant, _memory),
         ]
         for variant, cells in compare(rows, data, ("mse", "mae", "validation")).items()
     ]
-    header = ["share of hop 2", "likeness of hops 1, 2", "parameters", "seconds to train"]
+    header = ["share of hop 2", "likeness of hops 1, 2", "parameters", "seconds to train", "MiB"]
     return markdown(["", *data, *header], lines)
+
+
+def _memory(results: Sequence[Record]) -> str:
+    """Of those runs that it was measured in."""
+    measured = [result for result in results if result["memory_mib"] is not None]
+    return f"{mean(measured, 'memory_mib'):.0f}" if measured else ""
 
 
 def _hop(name: str, results: Sequence[Record]) -> str:

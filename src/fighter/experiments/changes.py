@@ -21,6 +21,7 @@ from ..hops import Backend, Hop
 from ..models import ForecastNet, Task
 from ..models.fighter import Fighter
 from ..nn import Adjacency, FighterLayer
+from ..nn.common import linear
 from ..nn.series import TimeEmbedding, window_statistics
 
 Change = Callable[[ForecastNet], ForecastNet]
@@ -106,14 +107,16 @@ def no_basis(network: ForecastNet) -> ForecastNet:
 def linear_head(network: ForecastNet) -> ForecastNet:
     """One map from a series to its steps in place of two with a GELU between."""
     core, embed = _over_series(network)
-    core.head = nn.Linear(len(embed.bias), core.task.horizon * core.task.outputs)
+    steps = core.members * core.task.horizon * core.task.outputs
+    core.register_module("head", linear(len(embed.bias), steps, core.members))
     return network
 
 
 def time_graph_first(network: ForecastNet) -> ForecastNet:
     """A graph over patches (16, stride 8) of each series by itself, then the one over series.
 
-    The first has one layer with κ = 2, as many heads as the second, and 16 columns a head.
+    The first has one layer with κ = 2, as many heads as the second, and 16 columns a head; it is
+    one for all members.
     """
     core, embed = _over_series(network)
     heads = known_layers(core.encoder)[0].heads
@@ -279,6 +282,7 @@ def _with_graphs(network: ForecastNet, kind: type[ChangedAdjacency]) -> Forecast
 
 def scalar_hops(network: ForecastNet) -> ForecastNet:
     """A number per hop and head in place of a matrix per hop."""
+    _check_one(network)
     for layer in _layers_with_hops(network):
         _check(network, type(layer.values) is nn.Linear, "make this change before hop dropout")
         layer.register_module("values", ScalarValues(layer))
@@ -287,6 +291,7 @@ def scalar_hops(network: ForecastNet) -> ForecastNet:
 
 def hop_dropout(network: ForecastNet) -> ForecastNet:
     """Whole hops dropped in training."""
+    _check_one(network)
     for layer in _layers_with_hops(network):
         layer.register_module("values", DroppedValues(layer))
     return network
@@ -294,6 +299,7 @@ def hop_dropout(network: ForecastNet) -> ForecastNet:
 
 def feed_forward(network: ForecastNet) -> ForecastNet:
     """A feed-forward network after each layer, as in a Transformer."""
+    _check_one(network)
     layers = _core(network).encoder.layers
     for i, layer in enumerate(layers):
         _check(network, isinstance(layer, FighterLayer), "it has feed-forward networks as it is")
@@ -346,6 +352,10 @@ def _layers_with_hops(network: ForecastNet) -> list[FighterLayer]:
     hops = bool(layers) and layers[0].adjacency is not None
     _check(network, hops, "it has no hops: needs kappa ≥ 2 and a layer")
     return layers
+
+
+def _check_one(network: ForecastNet) -> None:
+    _check(network, network.core.members == 1, "needs members=1")
 
 
 def _check_unmasked(mask: Tensor | None, causal: bool) -> None:

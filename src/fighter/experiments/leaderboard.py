@@ -31,10 +31,10 @@ The others are as their papers have them, with each window brought to mean 0 and
 learning rates {rates} each has the one that was best on the rows that choose, with seed 0, unless
 a title says otherwise. Only Fighter and CycleNet learn a cycle; only Fighter learns how fast a
 series goes back to its usual level, is told the time of the year where the training rows show two
-years, weighs near steps more in training, and keeps within a value that a series rests at and does
-not pass, as rain does at zero. The seasonal naive forecast repeats the last value where no season
-fits into the look-back. Seconds are of runs that shared a machine with others; memory is the most
-that training took, data and workspaces included.
+years, weighs near steps more in training, is the mean of several members, and keeps within a value
+that a series rests at and does not pass, as rain does at zero. The seasonal naive forecast repeats
+the last value where no season fits into the look-back. Seconds are of runs that shared a machine
+with others; memory is the most that training took, data and workspaces included.
 
 *Against* is the best of the other models: the difference in MSE, the number of seeds in which it
 was beaten, and how likely a difference at least as large would be if each stretch of two horizons,
