@@ -8,7 +8,7 @@ of the leaderboard, and of other calls.
 
 from fighter.experiments import ablations
 
-from .variants import compare, options
+from .variants import compare, options, sources
 
 
 def main() -> None:
@@ -17,7 +17,8 @@ def main() -> None:
         "--groups", nargs="+", default=[*ablations.GROUPS], choices=[*ablations.GROUPS]
     )
     args = parser.parse_args()
-    compare(ablations, args, lambda data: ablations.plan(data, args.groups, args.seeds))
+    data = sources(args)
+    compare(ablations, args, data, ablations.plan(data, args.groups, args.seeds))
 
 
 if __name__ == "__main__":

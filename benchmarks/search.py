@@ -7,7 +7,7 @@ Wants a GPU. Results and the page beside those of the leaderboard, and of other 
 
 from fighter.experiments import search
 
-from .variants import compare, options
+from .variants import compare, options, sources
 
 
 def main() -> None:
@@ -17,8 +17,9 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, default=96)
     parser.add_argument("--lookback", type=int, default=96, help="of the default")
     args = parser.parse_args()
-    task = args.horizon, args.lookback
-    compare(search, args, lambda data: search.plan(data, args.variants, args.seeds, *task))
+    data = sources(args)
+    runs = search.plan(data, args.variants, args.seeds, args.horizon, args.lookback)
+    compare(search, args, data, runs)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,21 @@
-"""What comparing variants of the default forecaster has in common, for ablations and the search."""
+"""What comparing variants of the default forecaster has in common."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from fighter.experiments.accuracy import write_page
 from fighter.experiments.provenance import provenance
 from fighter.experiments.runs import Place, Run, add_rows, perform
-from fighter.experiments.sources import Source, at, known_source
+from fighter.experiments.sources import BENCHMARKS, Source, at, known_source
 
 
-def options(description: str) -> argparse.ArgumentParser:
-    """Which data, how often, and where to."""
+def options(description: str, *, known: bool = True) -> argparse.ArgumentParser:
+    """How often, where to, and which of the known data sets, where one may choose."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--data", nargs="+", default=["weather", "eia_demand_hourly", "ETTh1"])
+    if known:
+        parser.add_argument("--data", nargs="+", default=BENCHMARKS)
     parser.add_argument("--data-dir", type=Path, help="where the data sets are")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--jobs", type=int, default=1)
@@ -23,17 +24,19 @@ def options(description: str) -> argparse.ArgumentParser:
     return parser
 
 
+def sources(args: argparse.Namespace) -> list[Source]:
+    """The data sets that were chosen."""
+    return [known_source(name, args.data_dir) for name in args.data]
+
+
 def compare(
-    experiment: ModuleType,
-    args: argparse.Namespace,
-    plan: Callable[[Sequence[Source]], Sequence[Run]],
+    experiment: ModuleType, args: argparse.Namespace, data: Sequence[Source], runs: Sequence[Run]
 ) -> None:
     """Make the runs, keep them, and write the page."""
-    data = [known_source(name, args.data_dir) for name in args.data]
     place = at(Place.here(args.data_dir, None), data)
     folder, name = args.results, experiment.__name__.rpartition(".")[2]
     rows = perform(
-        plan(data), folder / "runs", place, jobs=args.jobs, say=lambda line: print(line, flush=True)
+        runs, folder / "runs", place, jobs=args.jobs, say=lambda line: print(line, flush=True)
     )
     for row in rows:
         row["result"].pop("pieces")  # nothing is tested by windows here

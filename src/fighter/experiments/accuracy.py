@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..output import whole_file
-from . import ablations, leaderboard, published, search
+from . import ablations, leaderboard, published, search, small
 from .page import join, origin
 from .runs import read_results
 
@@ -17,7 +17,7 @@ Written from results that commands of this library have kept; below each table s
 def write_page(folder: Path, page: Path) -> str:
     """Write ``page`` from the results in ``folder``; the tables as text."""
     parts, tables = [join(HEAD)], []
-    for experiment in (leaderboard, search, ablations):
+    for experiment in (leaderboard, small, search, ablations):
         path = folder / experiment.FILE
         if not path.exists():
             continue
