@@ -32,6 +32,7 @@ COLUMNS = {name: core.__name__ for name, core in CORES.items()} | {"itransformer
 # Settings of the network. What is not given is the core's own default, but for a few that are
 # chosen from the data.
 NETWORK = ("width", "dropout", "heads", "layers", "nodes", "kappa", "adjacency", "members")
+COUNTS = ("horizon", "lookback", "max_epochs", "batch_size", "patience", "width", "members")
 SIZED = ("fighter", "transformer")  # width and dropout are chosen by the size of the data
 
 
@@ -181,15 +182,7 @@ class Forecaster(Estimator):
             value = getattr(self, name)
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
                 raise FighterError(f"{name}={value!r}: needs a list, such as [{value!r}]")
-        for name in (
-            "horizon",
-            "lookback",
-            "max_epochs",
-            "batch_size",
-            "patience",
-            "width",
-            "members",
-        ):
+        for name in COUNTS:
             value = getattr(self, name)
             if value is None and name != "horizon":
                 continue

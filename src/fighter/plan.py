@@ -51,7 +51,7 @@ def choose_validation(horizon: int, rows: int, lookback: int) -> int:
 def choose_size(points: int, members: int = 1) -> tuple[int, float]:
     """Width and dropout of each member by the number of observed training values.
 
-    Together they are not wider than 1,024 columns: four then cost what one of 512 costs.
+    Together they are not wider than 1,024 columns: four then multiply about as much as one of 512.
     """
     sizes = [(300_000, 512, 0.1), (30_000, 256, 0.3), (3_000, 128, 0.2), (0, 64, 0.2)]
     width, dropout = next(size for least, *size in sizes if points >= least)

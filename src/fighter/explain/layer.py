@@ -88,10 +88,9 @@ def hop_parts(
     else:
         t, powers, weights = layer.norm1(x), (1,), (layer.value.weight,)
     values = tuple(split_heads(F.linear(t, weight), layer.heads) for weight in weights)
-    members = layer.members if isinstance(layer, FighterLayer) else 1
-    read = split_heads(t, members).repeat_interleave(
-        layer.heads // members if members > 1 else 1, 1
-    )
+    read = t[:, None]
+    if isinstance(layer, FighterLayer) and layer.members > 1:  # a head reads its member's columns
+        read = split_heads(t, layer.members).repeat_interleave(layer.heads // layer.members, 1)
     return HopParts(read, graph, powers, weights, values)
 
 

@@ -151,7 +151,9 @@ def check_members(members: int, **shared: int) -> None:
     """Members share widths and heads evenly."""
     for name, number in shared.items():
         if members < 1 or number % members:
-            raise FighterError(f"members={members} does not divide {name}={number}")
+            raise FighterError(
+                f"members={members} does not divide {name}={number}: each takes {name}/members"
+            )
 
 
 def project(x: Tensor, *maps: nn.Linear) -> tuple[Tensor, ...]:
