@@ -449,3 +449,17 @@ def test_diagnose_has_nothing_to_say_without_hops():
     assert diagnose(build(model="itransformer", width=16, heads=2), windows()) == {}
     assert diagnose(build(powers=(1, 2)), windows()).keys() >= {"hop 1 share", "hop 2 redundancy"}
     assert "hop 1 redundancy" not in diagnose(build(powers=(1, 2)), windows())
+
+
+def test_members_are_changed_each_for_itself_or_not_at_all():
+    network = CHANGES["linear head"](build(members=2)).eval()
+    batch = batch_of()
+    apart = network(batch, batch.start, apart=True)
+    torch.testing.assert_close(apart.mean(0), network(batch, batch.start))
+    network.core.head.weight.data[1] *= 2
+    changed = network(batch, batch.start, apart=True)
+    assert torch.equal(changed[0], apart[0])
+    assert not torch.equal(changed[1], apart[1])
+    for change in ("scalar hops", "hop dropout", "feed-forward"):
+        with pytest.raises(FighterError, match="needs members=1"):
+            CHANGES[change](build(members=2))

@@ -30,8 +30,8 @@ def fit(model: str, df: pd.DataFrame | None = None, **settings) -> Forecaster:
 
 @pytest.mark.parametrize("model", CORES)
 def test_what_is_given_reaches_the_core(model, monkeypatch):
-    given = {"width": 24, "dropout": 0.25, "heads": 3, "layers": 1, "kappa": 2, "members": 2}
-    given |= {"nodes": "series", "adjacency": "mixed"}
+    given = {"width": 24, "dropout": 0.25, "heads": 3, "layers": 1, "kappa": 2, "nodes": "patch"}
+    given |= {"adjacency": "mixed", "members": 1}
     given = {name: value for name, value in given.items() if name in core_options(model)}
     seen = {}
 
@@ -42,6 +42,12 @@ def test_what_is_given_reaches_the_core(model, monkeypatch):
     monkeypatch.setattr("fighter.forecaster.build_core", spy)
     fit(model, **given)
     assert seen == given
+
+
+def test_members_reach_the_core():
+    model = fit("fighter", members=2, width=8)
+    assert model.network.core.members == 2
+    assert model.plan.network["width"] == 8
 
 
 @pytest.mark.parametrize("model", CORES)
