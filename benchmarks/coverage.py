@@ -5,11 +5,11 @@
 The default Forecaster, look-back and horizon 96 (24 on the generated grid), fitted on the first
 80 % of rows and scored on every window of the last 20 %. Series that rest at a limit are counted by
 themselves: where most targets are at zero, no interval holds just 80 %. Wants a GPU for the large
-data sets.
+data sets. What the file has of other data sets and seeds stays; a row says which code and device it
+is of.
 """
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,25 +18,17 @@ import numpy as np
 import torch
 
 from fighter import Forecaster
-from fighter.data import grid_load
-from fighter.data.catalogue import load
 from fighter.experiments.provenance import provenance
+from fighter.experiments.runs import add_rows
+from fighter.experiments.small import whole_table
 from fighter.forecaster import DataWarning
 
 LEVELS = (80, 95)
 DATA = ("grid", "weather", "eia_demand_hourly", "ETTh1")
 
 
-def table(name: str, data_dir: Path | None) -> Any:
-    if name != "grid":
-        return load(name, data_dir)
-    return (
-        grid_load().frame("pandas").pivot(index="ds", columns="unique_id", values="y").reset_index()
-    )
-
-
 def measure(name: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
-    df = table(name, data_dir)
+    df = whole_table(name, data_dir)
     test = len(df) - int(0.8 * len(df))
     horizon = 24 if name == "grid" else 96
     model = Forecaster(horizon, 96, level=LEVELS, seed=seed, verbose=False).fit(df.iloc[:-test])
@@ -73,8 +65,9 @@ def main() -> None:
             )
     if args.out:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        result = {"provenance": provenance("python -m benchmarks.coverage", device), "rows": rows}
-        args.out.write_text(json.dumps(result, indent=1) + "\n")
+        head = provenance("python -m benchmarks.coverage", device)
+        rows = [{**row, "commit": head["commit"], "device": device} for row in rows]
+        add_rows(args.out, {"provenance": head}, rows, lambda row: (row["data"], row["seed"]))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.small --data-dir DIR --jobs 2
 
-Half an hour on two cores. Results and the page beside those of the leaderboard.
+Half an hour for each seed on two cores. Results and the page beside those of the leaderboard.
 """
 
 import tempfile
