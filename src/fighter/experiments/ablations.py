@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..plan import MEMBERS
 from .cells import settings
 from .runs import Record, Run
 from .sources import Source
@@ -44,7 +45,7 @@ def _kappas(*kappas: int, **options: Any) -> dict[str, Variant]:
 
 DEFAULT = {"one member": Variant()}
 GROUPS: Mapping[str, Mapping[str, Variant]] = {
-    "Members": DEFAULT | {"four, as by default": Variant({"members": 4})},
+    "Members": DEFAULT | {"four, as by default": Variant({"members": MEMBERS})},
     "Hops over series": DEFAULT | _kappas(1, 2, 4, 5, 6),  # κ=3 is the default
     "Hops over series, graph drawn from the input": DEFAULT
     | _kappas(2, 3, 4, 5, 6, adjacency="cosine"),
