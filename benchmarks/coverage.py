@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from fighter import Forecaster
-from fighter.experiments.provenance import provenance
-from fighter.experiments.runs import add_rows
-from fighter.experiments.small import whole_table
-from fighter.forecaster import DataWarning
+from fighter.benchmark.provenance import provenance
+from fighter.benchmark.runs import add_rows
+from fighter.errors import DataWarning
+from paper.studies.small import whole_table
 
 LEVELS = (80, 95)
 DATA = ("grid", "weather", "eia_demand_hourly", "ETTh1")
@@ -33,9 +33,9 @@ def measure(name: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
     horizon = 24 if name == "grid" else 96
     model = Forecaster(horizon, 96, level=LEVELS, seed=seed, verbose=False).fit(df.iloc[:-test])
     scores = model.evaluate(df, last=test)
-    limits = model.preparation.scaler.limits
-    assert limits is not None
-    free = np.isinf(limits).all(0)  # series stand in the order of the table
+    bounds = model.preparation.scaler.bounds
+    assert bounds is not None
+    free = np.isinf(bounds).all(0)  # series stand in the order of the table
     row: dict[str, Any] = {"data": name, "seed": seed, "epochs": len(model.history)}
     for level in LEVELS:
         inside = scores[f"coverage-{level}"]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from fighter import multi_hop
-from fighter.experiments.provenance import provenance
+from fighter.benchmark.provenance import provenance
 from fighter.hops import Backend
 
 WIDTH, HEADS, KAPPA = 512, 8, 3

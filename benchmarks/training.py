@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.stepping import Worker
-from fighter.data import catalogue, grid_load, to_panel
+from fighter.benchmark.provenance import provenance
+from fighter.data import grid_load, to_panel
+from fighter.data.datasets import catalogue
 from fighter.data.files import read_table
 from fighter.errors import FighterError
-from fighter.experiments.provenance import provenance
 
 STEPS, BATCH, WIDTH, HEADS = 96, 32, 512, 8
 MEMORY_STEPS = 30

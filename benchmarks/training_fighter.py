@@ -26,7 +26,7 @@ def main() -> None:
 
     from fighter.data import Windows
     from fighter.data.files import read_table
-    from fighter.forecaster import Forecaster
+    from fighter.forecasting.forecaster import Forecaster
     from fighter.training import train
 
     imported = time.perf_counter() - clock
@@ -72,7 +72,7 @@ def main() -> None:
     model = Forecaster(
         **settings["options"], max_epochs=2 if fixed else 1, device="cpu", verbose=False
     )
-    with patch("fighter.forecaster.train", paused):
+    with patch("fighter.forecasting.forecaster.train", paused):
         model.fit(table)
     steps.say(peak_mb=peak_mb())
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fighter import FighterError, TextClassifier
-from fighter.data import catalogue
+from fighter.data.datasets import catalogue
 from fighter.data.text import PAD, TextBatch
 from fighter.models.text import BLOCKS
 

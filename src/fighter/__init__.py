@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from . import errors, nn
     from .classifier import TextClassifier
     from .errors import FighterError
-    from .forecaster import Forecaster
+    from .forecasting.forecaster import Forecaster
     from .hops import multi_hop
 
 __version__ = "0.1.0"
@@ -15,7 +15,7 @@ __all__ = ["FighterError", "Forecaster", "TextClassifier", "errors", "multi_hop"
 
 _HOMES = {
     "FighterError": ".errors",
-    "Forecaster": ".forecaster",
+    "Forecaster": ".forecasting.forecaster",
     "TextClassifier": ".classifier",
     "multi_hop": ".hops",
 }

@@ -15,7 +15,7 @@ from .errors import FighterError
 from .estimator import Estimator
 from .models.text import BLOCKS, TextNet
 from .training import Recipe, World, forget, train
-from .training.forecasts import autocast
+from .training.inference import autocast
 
 # Settings that a fitted network is built from; the rest matters only while fitting.
 _NETWORK = (
@@ -163,8 +163,8 @@ class TextClassifier(Estimator):
         if len(self.classes_) < 2:
             raise FighterError(f"all {len(labels)} texts are of class {labels[0]!r}: needs two")
         held, device = hold_out(numbers, self.validation, self.seed), self._device()
-        learned = [text for text, out in zip(texts, held, strict=True) if not out]
-        self._tokens = Tokens.learn(learned, self.tokens, int(self.vocabulary))
+        trainable = [text for text, out in zip(texts, held, strict=True) if not out]
+        self._tokens = Tokens.learn(trainable, self.tokens, int(self.vocabulary))
         self._fixed = {name: _own(getattr(self, name)) for name in _NETWORK}
         rows = self._tokens.rows(texts, self._fixed["max_length"])
         data, validation = (
@@ -226,7 +226,7 @@ class TextClassifier(Estimator):
         logits = [torch.zeros(0, len(self.classes_))]  # of no text
         self.network.eval()
         try:
-            for index in data.batches(data.at_once):
+            for index in data.batches(data.eval_batch_size):
                 with autocast(data.device):
                     logits.append(self.network(data.gather(index).tokens).float().cpu())
         finally:
@@ -279,7 +279,7 @@ class TextClassifier(Estimator):
             model.classes_ = np.array(config["classes"])
             model._tokens = Tokens.from_tensor(tensors["tokens"])
             model.network = model._new_network().to(model._device())
-            model.network.load_state_dict(storage.under("network", tensors))
+            model.network.load_state_dict(storage.strip_prefix("network", tensors))
             model.history = []
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise storage.damaged(Path(folder), error) from error

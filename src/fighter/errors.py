@@ -1,16 +1,37 @@
-"""The errors a user can meet. Every message names what came and what is needed."""
+"""The errors and warnings a user can meet. Every message names what came and what is needed."""
 
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
+
+_MISSING: Any = object()
 
 
 class FighterError(ValueError):
-    """Fighter was given something it cannot work with."""
+    """Fighter was given something it cannot work with.
+
+    The message is ``argument=value: reason`` where an argument is at fault, else the reason alone.
+
+    Args:
+        reason: what is wrong and what is needed, such as "needs a whole number of at least 1".
+        argument: name of the argument at fault, if there is one.
+        value: what was passed for it; left out of the message unless given.
+    """
+
+    def __init__(self, reason: str, *, argument: str | None = None, value: Any = _MISSING):
+        self.reason, self.argument = reason, argument
+        self.value = None if value is _MISSING else value
+        shown = "" if value is _MISSING else f"={value!r}"
+        super().__init__(reason if argument is None else f"{argument}{shown}: {reason}")
+
+
+class DataWarning(UserWarning):
+    """Something in the data that a person should know about."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that ends a message about an unknown name; nothing if no known one is near."""
+    """Return a question to end a message about an unknown name; empty if no known name is close."""
     folded = {other.casefold(): other for other in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=1)
     return f" Did you mean {folded[near[0]]!r}?" if near else ""
@@ -18,7 +39,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def needs_extra(package: str, extra: str) -> Iterator[None]:
-    """Import an optional package; if it is missing, say which extra brings it."""
+    """Run an import of an optional package; if it is missing, name the extra that installs it."""
     try:
         yield
     except ImportError as error:

@@ -107,7 +107,7 @@ def to_tensors(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
     return {f"{prefix}.{name}": torch.as_tensor(array) for name, array in arrays.items()}
 
 
-def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a prefix, without it."""
     start = f"{prefix}."
     return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}

@@ -149,10 +149,10 @@ def test_says_truly_whether_it_is_tied(variant):
     """A core that is not tied serves any number of series."""
     core = build(variant, 3).core
     past, context = torch.randn(2, LOOKBACK, 5), torch.randn(2, 2)
-    if not core.tied:
+    if not core.series_specific:
         assert core(past, context).shape == (2, HORIZON, 5, 3)
     else:
-        assert core.remedy
+        assert core.alternative
 
 
 def test_unknown_name_and_option_are_refused():

@@ -82,7 +82,9 @@ def check_against_a_dictionary(table, cells, n_rows):
         assert panel.observed[row, column] == (value is not None)
         assert panel.values[row, column] == (value or 0.0)
     repeats = n_rows - len(expected) * n_rows // len(cells)
-    assert any(quirk.startswith(f"{repeats} duplicated") for quirk in panel.quirks) == (repeats > 0)
+    assert any(quirk.startswith(f"{repeats} duplicated") for quirk in panel.data_notes) == (
+        repeats > 0
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -94,7 +96,7 @@ def test_long_and_wide_say_the_same(backend):
     np.testing.assert_array_equal(one.times, other.times)
     assert one.ids == other.ids == ("b", "a")
     assert str(one.freq) == "h"
-    assert one.quirks == other.quirks == ()
+    assert one.data_notes == other.data_notes == ()
 
 
 def test_single_series_and_renamed_columns():
@@ -172,7 +174,7 @@ def test_sentinels_gaps_and_ends_are_told(backend):
     table = long_table().drop(index=[5, 6, 118, 119])
     table.loc[10:12, "y"] = -9999
     panel = to_panel(CONVERT[backend](table), missing_values=[-9999])
-    assert panel.quirks == (
+    assert panel.data_notes == (
         "2 missing time stamps in 1 series ('b' 2; first: 'b' at 2024-03-30 05:00); "
         "treated as not observed.",
         "1 series end before the last time stamp, 'a' by 2 steps; each is forecast from its "
@@ -182,7 +184,7 @@ def test_sentinels_gaps_and_ends_are_told(backend):
     )  # fmt: skip
     assert (~panel.observed).sum() == 7
     undeclared = to_panel(CONVERT[backend](table))
-    assert "pass missing_values=[-9999]" in undeclared.quirks[-1]
+    assert "pass missing_values=[-9999]" in undeclared.data_notes[-1]
     assert undeclared.observed.sum() == panel.observed.sum() + 3
 
 
@@ -200,7 +202,7 @@ def test_infinity():
 
 
 def test_constant_series_are_fine():
-    assert to_panel(pd.DataFrame({"ds": HOURS, "v": 7.0})).quirks == ()
+    assert to_panel(pd.DataFrame({"ds": HOURS, "v": 7.0})).data_notes == ()
 
 
 def test_the_index_that_pandas_has_written_is_no_series():
@@ -211,7 +213,7 @@ def test_the_index_that_pandas_has_written_is_no_series():
     for numbers in (range(6), (0, 1, 4, 5, 8, 9)):  # rows were dropped
         panel = to_panel(wide.assign(**{"Unnamed: 0": numbers}))
         assert panel.ids == ids
-        assert any("Not used: 'Unnamed: 0'" in quirk for quirk in panel.quirks)
+        assert any("Not used: 'Unnamed: 0'" in quirk for quirk in panel.data_notes)
     assert len(to_panel(wide.assign(**{"Unnamed: 0": [0.5] * 6})).ids) == 3
     polars = pl.DataFrame({"": range(6), "date": wide["date"].to_numpy(), "a": [1.5] * 6})
     assert to_panel(polars).ids == ("a",)
@@ -222,7 +224,7 @@ def test_the_index_that_pandas_has_written_is_no_series():
 
 def test_unused_columns_are_told():
     table = long_table().assign(temperature=1.0)
-    assert to_panel(table).quirks == (
+    assert to_panel(table).data_notes == (
         "Not used: 'temperature'. Name covariates with past= or future=.",
     )
 
@@ -234,7 +236,7 @@ def test_time_zones(backend):
     panel = to_panel(CONVERT[backend](pd.DataFrame({"ds": hours, "v": 1.0})))
     assert str(panel.freq) == "h"
     assert panel.length == 60
-    assert panel.quirks == (
+    assert panel.data_notes == (
         f"Time stamps of zone {zone}: converted to UTC, forecasts come back in the zone.",
     )
     days = pd.date_range("2024-03-28", periods=6, freq="D", tz=zone)
@@ -311,7 +313,7 @@ def test_covariates_of_long_tables(backend):
     assert panel.past[4, 0, 0] == 3.0  # the last value carried on
     assert panel.past[0, 1, 0] == 61.0  # nothing before it: the first value after it
     np.testing.assert_array_equal(panel.future[:, 1, 0], np.arange(60, 120) * 2)
-    assert panel.quirks == (
+    assert panel.data_notes == (
         "2 empty values of the past covariate 'p' in 2 series ('b' 1, 'a' 1; first: 'a' at "
         "2024-03-30); the last value was carried on.",
     )
@@ -354,7 +356,7 @@ def test_rows_beyond_the_targets_are_known_future():
     table.loc[table["ds"] >= HOURS[50], "y"] = np.nan
     panel = to_panel(table, future=["f"])
     assert (panel.length, len(panel.future)) == (50, 60)
-    assert panel.quirks == ()
+    assert panel.data_notes == ()
     np.testing.assert_array_equal(future_values(panel, None, 10)[:, 0, 0], np.arange(50, 60))
     with pytest.raises(FighterError, match="at 2024-04-01 12:00"):
         future_values(panel, None, 11)
@@ -405,7 +407,7 @@ def test_aware_text_comes_back_aware(backend):
 def test_series_of_unequal_length():
     table = pd.concat([long_table(["a"]), long_table(["b"], HOURS[20:50])])
     panel = to_panel(table)
-    assert panel.quirks == (
+    assert panel.data_notes == (
         "1 series begin after the first time stamp, 'b' by 20 steps.",
         "1 series end before the last time stamp, 'b' by 10 steps; each is forecast from its own "
         "end.",
@@ -553,14 +555,14 @@ def test_weather(data_dir):
     panel = to_panel(table, missing_values=[-9999])
     assert panel.values.shape == (52704, 21)
     assert panel.freq == Frequency.parse("10min")
-    assert panel.quirks == (
+    assert panel.data_notes == (
         "1 duplicated time stamp (first: 2020-05-12 06:00); the first row of each was kept.",
         "9 missing time stamps (first: 2020-05-29 09:40); treated as not observed.",
         "81 values of -9999 in 3 series ('OT' 50, 'max. PAR (umol/m2/s)' 30, 'wv (m/s)' 1; "
         "first: 'OT' at 2020-02-20 07:30); treated as not observed.",
     )
     assert (~panel.observed).sum() == 9 * 21 + 81
-    assert any("81 values of -9999" in quirk for quirk in to_panel(table).quirks)
+    assert any("81 values of -9999" in quirk for quirk in to_panel(table).data_notes)
 
 
 @pytest.mark.parametrize(("name", "freq", "shape"), [
@@ -571,4 +573,4 @@ def test_other_real_tables(data_dir, name, freq, shape):
     panel = to_panel(pl.read_parquet(data_dir / f"{name}.parquet"))
     assert (str(panel.freq), panel.values.shape) == (freq, shape)
     assert panel.observed.all()
-    assert not any("look like a mark" in quirk for quirk in panel.quirks)
+    assert not any("look like a mark" in quirk for quirk in panel.data_notes)

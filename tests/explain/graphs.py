@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fighter.data.axis import TimeAxis
 from fighter.data.frequency import Frequency
+from fighter.data.time_axis import TimeAxis
 from fighter.explain import HopDiagnostics, LayerGraph, Measured, TemporalGraph
 from fighter.explain.layer import HopParts
 

@@ -5,11 +5,11 @@ import shutil
 import numpy as np
 import pytest
 
-from fighter.explain.report import write
-from fighter.reporting import save_report
+from fighter.explain.page import write
+from fighter.forecasting.report import save_report
 
 from ..tables import tiny, waves
-from .test_report import NASTY, many
+from .test_page import NASTY, many
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -146,8 +146,8 @@ def test_layer_head_and_hop_of_the_graph(look, report, grid):
         """The strongest edges between two nodes are drawn, with their numbers."""
         texts = drawn(page, "graph", "links")[0]["text"]
         found = [float(text.split("part ")[1].replace("−", "-")) for text in texts]
-        apart = parts[~np.eye(len(GRID), dtype=bool)]
-        first, wanted = (sorted(x, key=abs, reverse=True)[:4] for x in (found, apart))
+        per_member = parts[~np.eye(len(GRID), dtype=bool)]
+        first, wanted = (sorted(x, key=abs, reverse=True)[:4] for x in (found, per_member))
         assert first == pytest.approx(wanted, rel=0.01)
 
     check(graph.layers[0].parts.sum((0, 1)))
@@ -204,7 +204,7 @@ KINDS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 @pytest.mark.parametrize("kind", [*KINDS, "integers", "holes"])
 def test_every_kind_of_model_and_table(look, tmp_path, kind):
     settings, table = KINDS.get(kind, ({}, {}))

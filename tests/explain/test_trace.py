@@ -5,10 +5,10 @@ import torch
 
 from fighter.errors import FighterError
 from fighter.explain import Frozen, layer_edges, trace
-from fighter.explain.others import gradient_input
 from fighter.models import Task, build_core
 from fighter.nn import FighterEncoder, FighterLayer, TransformerEncoder
 from fighter.nn.transformer import TransformerBlock
+from paper.studies.attributions import gradient_input
 
 from ..contract.test_models import HORIZON, LOOKBACK, VARIANTS, build
 

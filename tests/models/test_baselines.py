@@ -7,8 +7,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from fighter.data.windows import Batch
 from fighter.errors import FighterError
 from fighter.models import CORES, ForecastNet, Task, build_core
+from fighter.models.embedding import moving_average, time_basis
 from fighter.models.gcn import lag_graph
-from fighter.nn.series import moving_average, time_basis
 
 from ..contract.test_models import SMALL, VARIANTS
 

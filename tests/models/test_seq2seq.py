@@ -6,8 +6,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter import FighterError
 from fighter.models import Task, build_core
-from fighter.nn.autoformer import decompose
-from fighter.nn.informer import Distil, ProbSparse
+from fighter.models.autoformer import decompose
+from fighter.models.informer import Distil, ProbSparse
 
 SMALL = {"width": 16, "heads": 2}
 each = pytest.mark.parametrize("name", ["seq2seq", "informer", "autoformer"])

@@ -6,8 +6,8 @@ import torch
 from fighter.errors import FighterError
 from fighter.explain import diagnose
 from fighter.nn import FighterLayer
+from fighter.nn._checks import MemberLinear, MemberNorm
 from fighter.nn.adjacency import KINDS
-from fighter.nn.common import MemberLinear, MemberNorm
 
 WIDTH, HEADS, NODES = 8, 2, 5  # of each of two members
 
@@ -19,8 +19,8 @@ def pair(**options) -> tuple[FighterLayer, list[FighterLayer]]:
     both = FighterLayer(2 * WIDTH, heads=2 * HEADS, members=2, **common)
     for parameter in both.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
-    apart = [FighterLayer(WIDTH, heads=HEADS, **common) for _ in range(2)]
-    for number, layer in enumerate(apart):
+    per_member = [FighterLayer(WIDTH, heads=HEADS, **common) for _ in range(2)]
+    for number, layer in enumerate(per_member):
         state = {}
         for name, mine in layer.state_dict().items():
             value = both.state_dict()[name]
@@ -28,29 +28,29 @@ def pair(**options) -> tuple[FighterLayer, list[FighterLayer]]:
             state[name] = value[number].T if linear else value.chunk(2)[number].clone()
             assert state[name].shape == mine.shape
         layer.load_state_dict(state)
-    return both, apart
+    return both, per_member
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", [{}, {"mix_heads": True, "project": True}])
 def test_members_are_layers_side_by_side(kind, more):
-    both, apart = pair(adjacency=kind, **more)
+    both, per_member = pair(adjacency=kind, **more)
     x = torch.randn(3, NODES, 2 * WIDTH)
-    halves = [*zip(apart, x.chunk(2, -1), strict=True)]
+    halves = [*zip(per_member, x.chunk(2, -1), strict=True)]
     torch.testing.assert_close(both(x), torch.cat([layer(half) for layer, half in halves], -1))
     graphs = torch.cat([layer.graph(half) for layer, half in halves], 1)
     torch.testing.assert_close(both.graph(x), graphs)
     for block in range(3):
-        weights = torch.block_diag(*(layer.weight(block) for layer in apart))
+        weights = torch.block_diag(*(layer.weight(block) for layer in per_member))
         torch.testing.assert_close(both.weight(block), weights)
 
 
 def test_hops_are_measured_in_each_member_by_itself():
-    both, apart = pair(adjacency="cosine")
+    both, per_member = pair(adjacency="cosine")
     x = torch.randn(3, NODES, 2 * WIDTH)
     alone = [
         row
-        for layer, half in zip(apart, x.chunk(2, -1), strict=True)
+        for layer, half in zip(per_member, x.chunk(2, -1), strict=True)
         for row in diagnose(layer, half).table()
     ]
     for row, expected in zip(diagnose(both, x).table(), alone, strict=True):

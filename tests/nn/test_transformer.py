@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fighter.nn.common import project
+from fighter.nn._checks import project
 
 
 @pytest.mark.parametrize("biases", [(True, True), (True, False), (False, False)])

@@ -28,9 +28,9 @@ def noise(rows: int, scale=1.0, seed: int = 0, missing: bool = False) -> Windows
     return Windows.over(values, observed, 20, 3)
 
 
-def coverage(network, windows, offsets) -> list[float]:
+def coverage(network, windows, conformal_shifts) -> list[float]:
     batch = windows.gather(torch.arange(len(windows)))
-    y = adjust(network(batch, None), offsets)
+    y = adjust(network(batch, None), conformal_shifts)
     inside = [
         (y[..., a] <= batch.future) & (batch.future <= y[..., b]) for a, b in ((2, 3), (1, 4))
     ]
@@ -40,15 +40,17 @@ def coverage(network, windows, offsets) -> list[float]:
 @pytest.mark.parametrize("missing", [False, True])
 def test_wrong_quantiles_are_put_right(missing):
     network = Fixed(3)
-    offsets = calibrate(network, noise(3000, missing=missing), QUANTILES)
-    assert coverage(network, noise(20_000, seed=1), offsets) == pytest.approx([80, 95], abs=3)
+    conformal_shifts = calibrate(network, noise(3000, missing=missing), QUANTILES)
+    assert coverage(network, noise(20_000, seed=1), conformal_shifts) == pytest.approx(
+        [80, 95], abs=3
+    )
 
 
 def test_scores_are_relative_so_that_another_season_is_covered_too():
     network = Fixed(3)
-    offsets = calibrate(network, noise(3000), QUANTILES)
+    conformal_shifts = calibrate(network, noise(3000), QUANTILES)
     calm = noise(20_000, scale=0.05, seed=1)
-    assert coverage(network, calm, offsets) == pytest.approx([80, 95], abs=3)
+    assert coverage(network, calm, conformal_shifts) == pytest.approx([80, 95], abs=3)
 
 
 def test_drift_within_validation_widens():
@@ -69,12 +71,12 @@ def test_a_series_that_is_never_observed_takes_the_mean_of_the_others():
     windows = noise(500)
     seen = torch.ones(500, 2, dtype=torch.bool)
     seen[:, 1] = False
-    offsets = calibrate(Fixed(3), Windows.over(windows.values, seen, 20, 3), QUANTILES)
-    assert offsets.isfinite().all()
-    assert torch.equal(offsets[0], offsets[1])
+    conformal_shifts = calibrate(Fixed(3), Windows.over(windows.values, seen, 20, 3), QUANTILES)
+    assert conformal_shifts.isfinite().all()
+    assert torch.equal(conformal_shifts[0], conformal_shifts[1])
 
 
 def test_few_windows():
-    offsets = calibrate(Fixed(3), noise(23), QUANTILES)
-    assert offsets.shape == (2, 4)
-    assert offsets.isfinite().all()
+    conformal_shifts = calibrate(Fixed(3), noise(23), QUANTILES)
+    assert conformal_shifts.shape == (2, 4)
+    assert conformal_shifts.isfinite().all()

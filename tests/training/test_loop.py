@@ -172,7 +172,7 @@ def test_any_data_can_be_trained_on():
     """Data, objective and measure of one's own: here a regression on plain numbers."""
 
     class Numbers:
-        device, at_once = torch.device("cpu"), 3
+        device, eval_batch_size = torch.device("cpu"), 3
 
         def __init__(self, x):
             self.x = x

@@ -60,10 +60,11 @@ def test_members_are_trained_each_for_itself(missing):
     net = network(members=3).eval()
     data = windows(missing=missing)
     batch = data.gather(torch.arange(16))
-    total, count = forecast_objective("mae", (), discount=0.5, apart=True)(net, batch)
+    total, count = forecast_objective("mae", (), discount=0.5, per_member=True)(net, batch)
     loss = make_loss("mae", (), 0.5)
     alone = [
-        loss(y, batch.future, batch.future_observed)[0] for y in net(batch, batch.start, apart=True)
+        loss(y, batch.future, batch.future_observed)[0]
+        for y in net(batch, batch.start, per_member=True)
     ]
     mean, terms = forecast_objective("mae", (), discount=0.5)(net, batch)
     torch.testing.assert_close(total, torch.stack(alone).sum())

@@ -59,7 +59,7 @@ def together(tmp_path_factory) -> Path:
     return place
 
 
-@pytest.mark.filterwarnings("ignore::fighter.forecaster.DataWarning")
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 @pytest.mark.parametrize("kind", ["plain", "masked"])
 def test_two_processes_train_as_one(together, kind):
     """Within 1e-5 at the same global batch. Dropout is off: each process draws its own."""

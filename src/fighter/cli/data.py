@@ -9,7 +9,7 @@ from pathlib import Path
 from tyro.conf import Positional
 from tyro.extras import SubcommandApp
 
-from ..data import catalogue
+from ..data.datasets import catalogue
 from ..errors import FighterError
 
 app = SubcommandApp()
@@ -52,7 +52,7 @@ def show(name: Positional[str], data_dir: Path | None = None) -> None:
         if file.sha256:
             origin = "of a file that was checked" if file.verified else "as published"
             print(f"           sha256 {file.sha256} ({origin})")
-    for quirk in entry.quirks:
+    for quirk in entry.data_notes:
         print(textwrap.fill(quirk, 96, initial_indent="  note     ", subsequent_indent=" " * 11))
 
 

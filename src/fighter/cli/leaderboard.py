@@ -5,16 +5,16 @@ from typing import Literal
 
 from tyro.conf import Positional
 
+from .._files import check_target
+from ..benchmark.contest import FILE, Contest, find_models, horizons_for, own_units
+from ..benchmark.contest import leaderboard as run
+from ..benchmark.datasets import find_datasets, read
+from ..benchmark.page import write_page
+from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
-from ..experiments.accuracy import write_page
-from ..experiments.leaderboard import FILE, Contest, find_models, horizons_for, own_units
-from ..experiments.leaderboard import leaderboard as run
-from ..experiments.runs import Place, usual_jobs
-from ..experiments.sources import find_sources, read
 from ..models import CORES
-from ..output import check_target
-from .settings import in_flags
-from .speech import plain_words
+from .messages import plain_words
+from .options import in_flags
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. Everything else stands on the page."""
@@ -71,7 +71,7 @@ def leaderboard(
             $FIGHTER_DATA, then in the cache.
         device: where to run; a GPU if there is one, unless given.
     """
-    place = Place.here(data_dir, device)
+    place = Environment.here(data_dir, device)
     page = page or results / "accuracy.md"
     check_target(results)
     check_target(page, (".md",))
@@ -89,10 +89,12 @@ def leaderboard(
 
     with plain_words():
         given = {name: value for name, value in columns.items() if value is not None}
-        found = find_sources(data, data_dir, given, say)
+        found = find_datasets(data, data_dir, given, say)
         for source in found:
-            quirks = read(source)[0].quirks if source.known is None else ()
-            notes = [quirk.partition(" Name covariates")[0] for quirk in quirks]  # none are taken
+            data_notes = read(source)[0].data_notes if source.known is None else ()
+            notes = [
+                quirk.partition(" Name covariates")[0] for quirk in data_notes
+            ]  # none are taken
             if notes := [*notes, *own_units(source)]:
                 say(f"{source.file}: {in_flags(' '.join(notes))}")
         contest = Contest(

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from ..data import catalogue
+from .._files import atomic_write
+from ..data.datasets import catalogue
 from ..data.files import read_table
 from ..errors import FighterError
-from ..output import whole_file
 
 KINDS = (".csv", ".csv.gz", ".parquet")
 SHOWN_ROWS = 8
@@ -25,7 +25,7 @@ def open_table(name: str, data_dir: Path | None = None) -> Any:
 
 def write_table(table: Any, path: Path) -> None:
     """CSV or Parquet, by the name."""
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         if path.name.casefold().endswith(".parquet"):
             table.to_parquet(file, index=False)
         else:

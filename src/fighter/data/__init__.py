@@ -1,13 +1,13 @@
 """Tables to tensors and back: panels, frames, scaling, splits, windows, and known data sets."""
 
-from .axis import TimeAxis
+from .datasets.synthetic import GridLoad, Link, grid_load
 from .forecast_table import forecast_table
 from .frames import future_values, to_panel
 from .frequency import Frequency
-from .grid_load import GridLoad, Link, grid_load
 from .panel import Panel, Scheme
 from .scaling import Scaler
 from .splits import Split
+from .time_axis import TimeAxis
 from .windows import Batch, Windows
 
 __all__ = [

@@ -57,7 +57,7 @@ def listing(names: Iterable[Any], most: int = 12) -> str:
     return ", ".join(map(repr, names[:most])) + rest
 
 
-def numbers(column: nw.Series, remedy: str = "") -> np.ndarray:
+def numbers(column: nw.Series, alternative: str = "") -> np.ndarray:
     """Read a numeric column, NaN where it is empty. ``float64 [rows]``"""
     dtype = column.dtype
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
@@ -79,7 +79,7 @@ def numbers(column: nw.Series, remedy: str = "") -> np.ndarray:
         return np.full(len(column), np.nan)  # nothing in it, whatever its type
     raise FighterError(
         f"Column {column.name!r} must hold numbers but holds {dtype} such as {str(example)!r}. "
-        f"Convert it to numbers{remedy or ' first'}."
+        f"Convert it to numbers{alternative or ' first'}."
     )
 
 

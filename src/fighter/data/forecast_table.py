@@ -7,8 +7,8 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .axis import TimeAxis
 from .columns import listing
+from .time_axis import TimeAxis
 
 _LIBRARIES = {
     "pandas": nw.Implementation.PANDAS,

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
-from .axis import TimeAxis
 from .columns import factorise, listing, open_table
 from .frequency import Frequency
-from .grid import Grid, first_rows, place_covariates
 from .layout import (
     Layout,
     find_time_column,
@@ -19,9 +17,11 @@ from .layout import (
     read_layout,
     read_numbers,
 )
+from .notes import Finder, describe_rows, describe_unused, suspect_sentinels
 from .panel import Panel, Scheme
-from .quirks import Finder, describe_rows, describe_unused, suspect_sentinels
 from .static import encode_static
+from .time_axis import TimeAxis
+from .time_grid import Grid, first_rows, place_covariates
 
 
 def to_panel(
@@ -56,7 +56,7 @@ def to_panel(
     step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
     grid = Grid.of(layout, step)
     finder = Finder(layout.ids, grid.times, step)
-    quirks = _zone_quirks(layout.axis)
+    data_notes = _zone_quirks(layout.axis)
 
     values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
     empty: np.ndarray = np.isnan(values) & grid.present
@@ -87,14 +87,16 @@ def to_panel(
     # Then, in a long table, each series ends with its own last target.
     told = observed if future and layout.series is not None else grid.present
     ends = _ends(told[:length], len(layout.ids))
-    quirks += describe_rows(
+    data_notes += describe_rows(
         grid.present[:length], grid.duplicates[:length], finder, layout.series is None
     )
     if count := int(empty[:length].sum()):
-        quirks.append(
+        data_notes.append(
             f"{count} empty values (NaN) {finder.cells(empty[:length])}; treated as not observed."
         )
-    quirks += marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
+    data_notes += (
+        marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
+    )
     known, known_quirks = place_covariates(grid, layout, future, "future", length, finder, marks)
     if layout.series is not None:  # nothing was told of the time after a series' end: not invented
         after = np.arange(length)[:, None] >= ends
@@ -108,7 +110,7 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         seen[:length], known, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
-        (*quirks, *known_quirks, *seen_quirks), ends,
+        (*data_notes, *known_quirks, *seen_quirks), ends,
     )  # fmt: skip
 
 

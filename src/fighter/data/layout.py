@@ -8,8 +8,8 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .axis import TimeAxis
 from .columns import factorise, listing, missing_column, numbers, open_table
+from .time_axis import TimeAxis
 
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
 
@@ -93,8 +93,10 @@ def read_layout(
             f"The table has no series: besides the time column {clock!r} there is "
             f"{listing(covariates) if covariates else 'nothing'}."
         )
-    remedy = ", or drop it; name the columns of a long table with id_col=, time_col=, target_col="
-    targets = np.stack([numbers(frame[name], remedy) for name in rest], axis=1)
+    alternative = (
+        ", or drop it; name the columns of a long table with id_col=, time_col=, target_col="
+    )
+    targets = np.stack([numbers(frame[name], alternative) for name in rest], axis=1)
     ids = tuple(labels.get(n, n) for n in rest)
     return Layout(frame, ids, axis, times, None, targets, numbered)
 

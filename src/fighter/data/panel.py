@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
-from .axis import TimeAxis
 from .columns import listing
 from .frequency import Frequency
+from .time_axis import TimeAxis
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Panel:
     static_names: tuple[str, ...] = ()
     # the static columns in order: () for a number, else the categories of its one-hot columns
     static_categories: Mapping[str, tuple] = field(default_factory=dict)
-    quirks: tuple[str, ...] = ()
+    data_notes: tuple[str, ...] = ()
     # int64 [N]: the step after the last row that the table has of each series; T in a wide table
     ends: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
 

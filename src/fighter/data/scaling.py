@@ -24,7 +24,7 @@ class Scaler:
 
     shift: np.ndarray  # float64 [N] (or [N, P] for covariates)
     scale: np.ndarray
-    limits: np.ndarray | None = None  # float64 [2, N], in the units of the values
+    bounds: np.ndarray | None = None  # float64 [2, N], in the units of the values
 
     @classmethod
     def fit(
@@ -67,8 +67,8 @@ class Scaler:
 
     def select(self, series: np.ndarray) -> "Scaler":
         """Make the scaler of some series, by number."""
-        limits = None if self.limits is None else self.limits[:, series]
-        return Scaler(self.shift[series], self.scale[series], limits)
+        bounds = None if self.bounds is None else self.bounds[:, series]
+        return Scaler(self.shift[series], self.scale[series], bounds)
 
     def state(self) -> dict[str, np.ndarray]:
         """Give plain arrays, from which :meth:`from_state` makes the same scaler."""

@@ -127,7 +127,7 @@ class Texts:
         return self.tokens.device
 
     @property
-    def at_once(self) -> int:
+    def eval_batch_size(self) -> int:
         """How many texts to classify together, to bound the memory."""
         most = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
         return max(most // self.tokens.shape[1], 1)

@@ -7,8 +7,8 @@ from typing import NamedTuple, overload
 import torch
 from torch import Tensor
 
+from .._typing import Bool, Float
 from ..errors import FighterError
-from ..shapes import Bool, Float
 
 # Values and windows in a forward pass: a wide network makes hundreds of bytes of each value.
 MOST_AT_ONCE = {"cpu": (2**17, 256), "cuda": (2**22, 1024)}
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     past_covariates: Tensor | None = None  # [B, L, N, P]
     future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
     calendar: Tensor | None = None  # [B, L + H, C]
-    limits: Tensor | None = None  # [2, N]: the lowest and highest value a series takes
+    bounds: Tensor | None = None  # [2, N]: the lowest and highest value a series takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Windows:
     past_covariates: Tensor | None = None  # [T, N, P]
     future_covariates: Tensor | None = None  # [T, N, F]
     calendar: Tensor | None = None  # [T, C]
-    limits: Tensor | None = None  # [2, N]
+    bounds: Tensor | None = None  # [2, N]
 
     def __post_init__(self) -> None:
         last = len(self.values) - self.lookback - self.horizon
@@ -102,7 +102,7 @@ class Windows:
         return self.values.device
 
     @property
-    def at_once(self) -> int:
+    def eval_batch_size(self) -> int:
         """How many windows to forecast together: fewer of many series, to bound the memory."""
         cells = (self.lookback + self.horizon) * self.values.shape[1]
         most, batch = MOST_AT_ONCE.get(self.device.type, MOST_AT_ONCE["cpu"])
@@ -122,7 +122,7 @@ class Windows:
             _cut(self.past_covariates, start, self.lookback),
             _cut(self.future_covariates, start, size),
             _cut(self.calendar, start, size),
-            self.limits,
+            self.bounds,
         )  # fmt: skip
 
     def batches(

@@ -11,10 +11,10 @@
 """
 
 from .diagnostics import HopDiagnostics, Measured, diagnose, measure
+from .findings import THRESHOLDS, read, read_layer
 from .freeze import Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
-from .reading import THRESHOLDS, read, read_layer
 from .trace import LayerTrace, Trace, trace, traces
 from .window import WindowTrace, trace_window, trace_windows
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.axis import TimeAxis
 from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
+from ..data.time_axis import TimeAxis
 from ..errors import FighterError, needs_extra
 from .diagnostics import HopDiagnostics, Measured
-from .reading import read_forecast
+from .findings import read_forecast
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -187,13 +187,13 @@ class TemporalGraph:
                 that of matplotlib's style, so that ``plt.style.use("dark_background")`` acts.
             head: for ``"hops"``, one head, from 0, instead of the mean.
         """
-        from .figures import draw
+        from ..plotting.graphs import draw
 
         return draw(self, kind, path, dark=dark, head=head)
 
     def save_html(self, path: str | Path) -> None:
         """Write a page that shows this forecast and its sources; it needs no network."""
-        from .report import write
+        from .page import write
 
         write([self], path)
 

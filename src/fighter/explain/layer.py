@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import describe, recursion
 from ..nn import FighterLayer
-from ..nn.common import check_nodes, join_heads, split_heads
+from ..nn._checks import check_nodes, join_heads, split_heads
 from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
 

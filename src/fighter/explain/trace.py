@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import FighterError
 from ..hops import recursion
 from ..nn import FighterLayer
-from ..nn.common import join_heads, split_heads
+from ..nn._checks import join_heads, split_heads
 from .freeze import Frozen
 from .layer import HopParts, Layer, hop_parts, known_layers
 

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..data.limits import limited
+from ..data.bounds import clamp_to_bounds
 from ..data.windows import Batch
 from ..models import ForecastNet
 from .trace import LayerTrace, traces
@@ -67,7 +67,7 @@ def trace_windows(
         terms["bias"] = float(one.constant) * unit
         forecast = sum(terms.values()) + float(sources.sum()) * unit
         everywhere = torch.full((1, 1, count, 1), forecast, dtype=torch.float64)
-        held = float(limited(everywhere.to(z.device), batch)[0, 0, series, 0])
+        held = float(clamp_to_bounds(everywhere.to(z.device), batch)[0, 0, series, 0])
         if held != forecast:
             terms["limit"], forecast = held - forecast, held
         yield WindowTrace(forecast, terms, sources * unit, one.layers, unit)

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._typing import Float
 from ..errors import FighterError
-from ..shapes import Float
 from .checks import Backend, causal_pairs
 from .walk import Hop, explicit_hop
 

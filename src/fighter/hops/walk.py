@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..shapes import Float
+from .._typing import Float
 
 Hop = Callable[[Tensor], Tensor]
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..nn import FighterEncoder
-from ..nn.common import check_heads, linear
-from ..nn.series import TimeEmbedding, time_basis
-from .core import Core, Task
+from ..nn._checks import check_heads, linear
+from .base import Core, Task
+from .embedding import TimeEmbedding, time_basis
 
 Nodes = Literal["series", "patch", "time"]
 
@@ -70,8 +70,8 @@ class Fighter(Core):
         patches = 1 + -(-(task.lookback - self.patch) // stride)
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
         static = adjacency in ("static", "lazy", "mixed")
-        self.tied = nodes == "time" or (nodes == "series" and static)
-        self.remedy = (
+        self.series_specific = nodes == "time" or (nodes == "series" and static)
+        self.alternative = (
             'nodes="series" or "patch"'
             if nodes == "time"
             else 'adjacency="cosine", which draws the graph from the input'
@@ -115,10 +115,12 @@ class Fighter(Core):
             self.embed.basis.copy_(time_basis(correlation, self.task.lookback))
             self.basis.copy_(time_basis(correlation, self.task.horizon))
 
-    def forward(self, past: Tensor, context: Tensor | None = None, apart: bool = False) -> Tensor:
+    def forward(
+        self, past: Tensor, context: Tensor | None = None, per_member: bool = False
+    ) -> Tensor:
         """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
         x = self.node_features(past, context)
-        return self.readout(self.encoder(x), past.shape[2], apart)
+        return self.readout(self.encoder(x), past.shape[2], per_member)
 
     def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
         """The nodes, ``[batch(·series), nodes, width]``."""
@@ -134,14 +136,14 @@ class Fighter(Core):
             x = x + self.context(context)[:, None]
         return x
 
-    def readout(self, x: Tensor, series: int, apart: bool = False) -> Tensor:
+    def readout(self, x: Tensor, series: int, per_member: bool = False) -> Tensor:
         """Nodes to steps."""
         task, x = self.task, self.dropout(x)
         if self.nodes == "series":
             y = self.head(x).unflatten(-1, (self.members, task.outputs, task.horizon))
-            y = (y if apart else y.mean(2, keepdim=True)) @ self.basis.T
+            y = (y if per_member else y.mean(2, keepdim=True)) @ self.basis.T
             y = y.permute(2, 0, 4, 1, 3)  # [B, N, members, Q, H] to [members, B, H, N, Q]
-            return y if apart else y[0]
+            return y if per_member else y[0]
         if self.nodes == "patch":
             y = self.head(x.flatten(1)).unflatten(-1, (task.horizon, task.outputs))
             return y.unflatten(0, (-1, series)).transpose(1, 2)

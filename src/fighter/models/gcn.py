@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..errors import FighterError
 from ..nn import FlexibleGCN
-from ..shapes import Float
-from .core import Task
+from .base import Task
 from .time_core import TimeCore
 
 

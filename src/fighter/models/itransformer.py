@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from .core import Core, Task
+from .base import Core, Task
 from .transformer import pre_norm_encoder
 
 
@@ -23,7 +23,7 @@ class ITransformer(Core):
         hidden_width: inside the feed-forward network; ``width`` unless given.
     """
 
-    tied = False
+    series_specific = False
     nodes = "series"
 
     def __init__(

@@ -3,14 +3,14 @@
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..nn.series import moving_average
-from .core import Core, Task
+from .base import Core, Task
+from .embedding import moving_average
 
 
 class Linear(Core):
     """ŷ = W x + b for each series (Zeng et al., 2023; with the window normalised, NLinear)."""
 
-    tied = False
+    series_specific = False
 
     def __init__(self, task: Task):
         super().__init__()
@@ -33,7 +33,7 @@ class DLinear(Core):
         kernel: steps of the moving average.
     """
 
-    tied = False
+    series_specific = False
 
     def __init__(self, task: Task, kernel: int = 25):
         super().__init__()
@@ -61,7 +61,7 @@ class CycleNet(Core):
         width: between the two maps.
     """
 
-    tied = False
+    series_specific = False
 
     def __init__(self, task: Task, width: int = 512):
         super().__init__()

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import FighterError
-from ..nn.series import window_statistics
-from .core import Core, Task
+from .base import Core, Task
+from .embedding import window_statistics
 
 
 class Unlearned(Core, ABC):
@@ -22,8 +22,8 @@ class Unlearned(Core, ABC):
         period: steps from a value to the one that stands for it.
     """
 
-    learned = False
-    tied = False
+    trainable = False
+    series_specific = False
 
     def __init__(self, task: Task, period: int):
         super().__init__()

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from ..nn import FighterLayer, StaticAdjacency
-from ..nn.series import TimeEmbedding, time_basis
-from .core import Core, Task
+from .base import Core, Task
+from .embedding import TimeEmbedding, time_basis
 
 
 class NormLinBlock(nn.Module):
@@ -70,9 +70,9 @@ class NormLin(Core):
     """
 
     basis: Tensor
-    tied = True
+    series_specific = True
     nodes = "series"
-    remedy = 'model="itransformer", or "fighter" with adjacency="cosine"'
+    alternative = 'model="itransformer", or "fighter" with adjacency="cosine"'
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from .core import Core, Task
+from .base import Core, Task
 from .transformer import pre_norm_encoder
 
 
@@ -27,7 +27,7 @@ class PatchTST(Core):
         patch, stride: steps in a patch, and from one to the next.
     """
 
-    tied = False
+    series_specific = False
     nodes = "patch"
 
     def __init__(

@@ -8,11 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..data.text import PAD, UNKNOWN
 from ..errors import FighterError
-from ..nn import AutoformerBlock, FighterLayer, GFSABlock, InformerBlock, ReformerBlock
+from ..nn import FighterLayer
 from ..nn.transformer import TransformerBlock
-from ..shapes import Float
+from .autoformer import AutoformerBlock
+from .gfsa import GFSABlock
+from .informer import InformerBlock
+from .reformer import ReformerBlock
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .core import Core, Task
+from .base import Core, Task
 
 
 class TimeCore(Core, ABC):
@@ -18,9 +18,9 @@ class TimeCore(Core, ABC):
         make_encoder: a module from ``[batch, lookback, width]`` to the same.
     """
 
-    tied = True
+    series_specific = True
     nodes = "time"
-    remedy = 'model="fighter" with adjacency="cosine"'
+    alternative = 'model="fighter" with adjacency="cosine"'
 
     def __init__(self, task: Task, width: int, make_encoder: Callable[[], nn.Module]):
         super().__init__()

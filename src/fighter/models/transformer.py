@@ -1,7 +1,7 @@
 """A Transformer encoder over time steps, as the paper compares with."""
 
 from ..nn import TransformerEncoder
-from .core import Task
+from .base import Task
 from .time_core import TimeCore
 
 

@@ -21,7 +21,7 @@ from ..hops import (
     hidden_nodes,
     masked_softmax,
 )
-from .common import check_heads, linear, split_heads
+from ._checks import check_heads, linear, split_heads
 
 KINDS = ("dynamic", "cosine", "static", "lazy", "mixed")
 """Drawn from the input, or with queries and keys of length 1; learned once, or lazy: half of every

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..hops import Backend
+from ._checks import check_widths, per_layer
 from .adjacency import Adjacency
-from .common import check_widths, per_layer
 from .layer import FighterLayer
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..hops import describe, explicit_hop, horner
-from .common import check_kappa, check_widths, make_activation, per_layer
+from ._checks import check_kappa, check_widths, make_activation, per_layer
 
 
 class FlexibleGCN(nn.Module):

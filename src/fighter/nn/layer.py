@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..hops import Backend, check_backend, check_powers, horner
-from .adjacency import Adjacency, make_adjacency
-from .common import (
+from ._checks import (
     MemberNorm,
     check_heads,
     check_kappa,
@@ -19,6 +18,7 @@ from .common import (
     make_activation,
     split_heads,
 )
+from .adjacency import Adjacency, make_adjacency
 
 
 class FighterLayer(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from ..hops import Hop, adjacency, attention_hop, check_scale
-from .common import (
+from ._checks import (
     check_heads,
     check_nodes,
     check_widths,

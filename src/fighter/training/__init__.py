@@ -1,6 +1,6 @@
 """Training on tensors: the loop, losses, checkpoints, more than one device, progress."""
 
-from .forecasts import forecast, score
+from .inference import forecast, score
 from .loop import Recipe, forget, train
 from .parallel import World
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..data.windows import Windows
-from ..shapes import Float
-from .forecasts import forecast
+from .inference import forecast
 
 MOST_WINDOWS = 240  # more would sharpen nothing: neighbouring windows share almost all targets
 MOST_CELLS = 2**25  # scores held at once, for many series
@@ -24,7 +24,7 @@ BLOCKS = 8
 
 
 def calibrate(
-    network: nn.Module, windows: Windows, quantiles: Sequence[float], offset: int = 0
+    network: nn.Module, windows: Windows, quantiles: Sequence[float], start_step: int = 0
 ) -> Float[Tensor, "series quantiles"]:
     """What to add to each quantile, in predicted widths, so that it is one on later rows."""
     cells = windows.horizon * windows.values.shape[1] * len(quantiles)
@@ -32,7 +32,7 @@ def calibrate(
     picked = torch.linspace(0, len(windows) - 1, most).long().unique()
     chosen = Windows(**{**vars(windows), "starts": windows.starts[picked]})
     scores = []
-    for batch, y in forecast(network, chosen, offset):
+    for batch, y in forecast(network, chosen, start_step):
         score = (batch.future[..., None] - y[..., 1:]) / _width(y)  # [B, H, N, Q]
         if batch.future_observed is not None:
             score = score.masked_fill(~batch.future_observed[..., None], float("nan"))
@@ -40,18 +40,23 @@ def calibrate(
     score = torch.cat(scores)
     # A series that rests at a limit is inside more often than asked for, and says nothing of drift.
     free = torch.ones(score.shape[2], dtype=torch.bool)
-    if chosen.limits is not None and (unlimited := chosen.limits.isinf().all(0).cpu()).any():
+    if chosen.bounds is not None and (unlimited := chosen.bounds.isinf().all(0).cpu()).any():
         free = unlimited
-    offsets = _quantiles(_ordered(score), _widened(score[:, :, free], torch.tensor(quantiles)))
+    conformal_shifts = _quantiles(
+        _ordered(score), _widened(score[:, :, free], torch.tensor(quantiles))
+    )
     # A series without a target in these rows takes the mean of the others.
-    return torch.where(offsets.isnan(), offsets.nanmean(0), offsets).nan_to_num(0.0)
+    return torch.where(
+        conformal_shifts.isnan(), conformal_shifts.nanmean(0), conformal_shifts
+    ).nan_to_num(0.0)
 
 
 def adjust(
-    y: Float[Tensor, "*batch horizon series outputs"], offsets: Float[Tensor, "series quantiles"]
+    y: Float[Tensor, "*batch horizon series outputs"],
+    conformal_shifts: Float[Tensor, "series quantiles"],
 ) -> Tensor:
     """Forecasts with calibrated quantiles, in order."""
-    later = (y[..., 1:] + offsets.to(y) * _width(y)).sort(-1).values
+    later = (y[..., 1:] + conformal_shifts.to(y) * _width(y)).sort(-1).values
     return torch.cat([y[..., :1], later], -1)
 
 
@@ -86,10 +91,10 @@ def _widened(score: Tensor, quantiles: Tensor) -> Tensor:
     return levels
 
 
-def _missed(score: Tensor, offsets: Tensor, quantiles: Tensor) -> Tensor:
+def _missed(score: Tensor, conformal_shifts: Tensor, quantiles: Tensor) -> Tensor:
     """The share of targets outside, below low quantiles and above high ones. ``[Q]``"""
-    outside = torch.where(quantiles < 0.5, score < offsets, score > offsets)
-    seen = ~(score.isnan() | offsets.isnan())
+    outside = torch.where(quantiles < 0.5, score < conformal_shifts, score > conformal_shifts)
+    seen = ~(score.isnan() | conformal_shifts.isnan())
     return (outside & seen).sum((0, 1, 2)) / seen.sum((0, 1, 2))
 
 

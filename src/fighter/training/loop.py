@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..errors import FighterError
 from . import checkpoint as disk
-from .forecasts import autocast, score
+from .inference import autocast, score
 from .losses import Objective, forecast_objective
 from .parallel import World
 from .progress import MetricLog, Progress
@@ -75,7 +75,7 @@ def train(
     validation: Examples | None,
     recipe: Recipe,
     *,
-    offset: int = 0,
+    start_step: int = 0,
     objective: Objective | None = None,
     measure: Objective | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
@@ -102,9 +102,9 @@ def train(
         two runs with one seed have equal records.
     """
     devices = [data.device] if data.device.type == "cuda" else []
-    measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, offset)
+    measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, start_step)
     objective = objective or forecast_objective(
-        recipe.loss, recipe.quantiles, offset, recipe.discount, apart=True
+        recipe.loss, recipe.quantiles, start_step, recipe.discount, per_member=True
     )
     with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
         run = _Run(network, data, recipe, world, objective, measure)
@@ -156,16 +156,16 @@ class _Run:
         self.network, self.data, self.recipe, self.world = network, data, recipe, world
         self.objective, self.measure = objective, measure
         self.steps = -(-len(data) // recipe.batch_size)
-        learned = [p for p in network.parameters() if p.requires_grad]
+        trainable = [p for p in network.parameters() if p.requires_grad]
         cuda = data.device.type == "cuda"
         # What changes from step to step is a tensor on CUDA, where steps are recorded.
         self.lr: Tensor | float = torch.tensor(recipe.lr, device=data.device) if cuda else recipe.lr
         self.mixing: Tensor | float = torch.tensor(1.0, device=data.device) if cuda else 1.0
         self.optimiser = None
-        if learned:
+        if trainable:
             fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
             self.optimiser = torch.optim.AdamW(
-                learned, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
+                trainable, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
             )
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
@@ -174,7 +174,7 @@ class _Run:
         self.history: list[dict[str, Any]] = []
         self.identity: dict[str, str] = {}  # what a checkpoint must have in common with this run
         self.module = network
-        if learned:
+        if trainable:
             compiled = torch.compile(network) if recipe.compile else network
             self.module = world.wrap(compiled)  # type: ignore[arg-type]
         self.one_step: Callable[[Tensor], Tensor] | None = None

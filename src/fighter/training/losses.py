@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..data.limits import learnable
+from .._typing import Bool, Float
+from ..data.bounds import straight_through_clamp
 from ..errors import FighterError
-from ..shapes import Bool, Float
 
 Loss = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 Objective = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
@@ -53,10 +53,10 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
 def forecast_objective(
     point: str,
     quantiles: Sequence[float],
-    offset: int = 0,
+    start_step: int = 0,
     discount: float = 0.0,
     *,
-    apart: bool = False,
+    per_member: bool = False,
 ) -> Objective:
     """:func:`make_loss` of a forecasting network.
 
@@ -67,7 +67,9 @@ def forecast_objective(
     loss = make_loss(point, quantiles, discount)
 
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        forecast = network(batch, batch.start + offset, apart)
-        return loss(learnable(forecast.float(), batch), batch.future, batch.future_observed)
+        forecast = network(batch, batch.start + start_step, per_member)
+        return loss(
+            straight_through_clamp(forecast.float(), batch), batch.future, batch.future_observed
+        )
 
     return objective

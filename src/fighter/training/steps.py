@@ -18,7 +18,7 @@ class Examples(Protocol):
         ...
 
     @property
-    def at_once(self) -> int:
+    def eval_batch_size(self) -> int:
         """How many examples a forward pass without gradients takes, to bound the memory."""
         ...
 

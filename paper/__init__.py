@@ -1,0 +1,1 @@
+"""The paper's work: theory, reproduction and studies, run from a checkout."""

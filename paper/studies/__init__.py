@@ -1,0 +1,1 @@
+"""Studies of the forecaster: ablations, search, small tables, faithfulness."""

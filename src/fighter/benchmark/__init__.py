@@ -1,0 +1,1 @@
+"""Models ranked on the same windows of the same data."""

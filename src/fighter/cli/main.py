@@ -1,0 +1,150 @@
+"""The command line: parses, calls, prints."""
+
+import io
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import NamedTuple
+
+from .. import __version__
+from ..errors import FighterError, did_you_mean
+
+
+class Command(NamedTuple):
+    """Where a command lives: a function, or an app of subcommands, imported when it is called."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS = {
+    "demo": Command(".demo", "demo", "Train on a generated grid and compare with three baselines."),
+    "forecast": Command(".forecast", "forecast", "Train on a table and forecast what follows."),
+    "fit": Command(".forecast", "fit", "Train on a table and keep the model."),
+    "predict": Command(".forecast", "predict", "Forecast with a model that was kept."),
+    "evaluate": Command(".forecast", "evaluate", "Score a model on a table, series by series."),
+    "explain": Command(
+        ".explain", "explain", "Tell where a forecast comes from, and write a page on it."
+    ),
+    "data": Command(".data", "app", "List, show, fetch and find known data sets."),
+    "leaderboard": Command(
+        ".leaderboard", "leaderboard", "Rank models on data sets, your own or the benchmarks."
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Returns:
+        0 when it worked, 1 when it did not, 130 when it was interrupted; a command line that
+        cannot be read exits with 2.
+    """
+    # Before torch is loaded: threads that wait sleep. Spinning ones, on a machine that has other
+    # work, wait for each other: a fit then takes many times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # "κ ± σ" where the encoding has no such letters
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments
+    with _ctrl_c() as pressed:
+        try:
+            result = _run([argument for argument in arguments if argument != "--debug"])
+            sys.stdout.flush()  # here, where a closed pipe is understood
+            return result
+        except BrokenPipeError:
+            # The reader has seen enough; Python must not fail again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        except (Exception, KeyboardInterrupt) as error:
+            if debug:
+                raise
+            if pressed.is_set() or isinstance(error, KeyboardInterrupt):
+                after = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
+                print(f"{after}fighter: stopped", file=sys.stderr)
+                return 130
+            if not isinstance(error, (FighterError, OSError)):
+                raise
+            _complain(error)
+            return 1
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[threading.Event]:
+    """Whether Ctrl-C was pressed: a library that is just loading can turn it into another error."""
+    pressed = threading.Event()
+
+    def stop(*_: object) -> None:
+        pressed.set()
+        raise KeyboardInterrupt
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed  # signals are the main thread's, and a caller may have plans for this one
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if arguments[0] == "--version":
+        print(f"fighter {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS)
+        print(f"fighter: there is no command {name!r}.{hint} See fighter --help.", file=sys.stderr)
+        raise SystemExit(2)
+    return _call(name, rest)
+
+
+def _call(name: str, arguments: list[str]) -> int:
+    import tyro
+
+    command = COMMANDS[name]
+    target = getattr(import_module(command.module, __package__), command.attribute)
+    prog = f"fighter {name}"
+    if isinstance(target, tyro.extras.SubcommandApp):
+        return target.cli(prog=prog, description=command.summary, args=arguments or ["--help"]) or 0
+    if hasattr(target, "before_flags"):  # settings from a configuration file
+        target = partial(target, settings=target.before_flags(arguments))
+    return tyro.cli(target, prog=prog, args=arguments, config=(tyro.conf.OmitArgPrefixes,)) or 0
+
+
+def _usage() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {c.summary}" for name, c in COMMANDS.items())
+    return f"""usage: fighter COMMAND …
+
+Time series forecasting whose model can be read as a graph.
+
+{commands}
+
+Begin with:
+  fighter demo
+  fighter forecast load.csv --horizon 24 --out forecast.csv
+
+fighter COMMAND --help tells more and shows an example. --debug, after any command, shows the
+traceback of an error. fighter --version tells the version."""
+
+
+def _complain(error: Exception) -> None:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        text = f"{where}{error.strerror}"
+    else:
+        text = str(error)
+    print(f"fighter: {text}", file=sys.stderr)

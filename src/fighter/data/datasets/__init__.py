@@ -1,0 +1,1 @@
+"""Known data sets: the catalogue, downloads, generated tables."""

@@ -1,0 +1,267 @@
+"""Known data sets: where they come from, what is odd about them, and how to get at them."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import FighterError
+from ..columns import listing
+from ..files import read_table
+from .download import download
+
+_ETT = "https://raw.githubusercontent.com/zhouhaoyi/ETDataset/main/ETT-small/"
+_TSL = "https://huggingface.co/datasets/thuml/Time-Series-Library/resolve/main/"
+_WEATHER_PARQUET = "28462de0af7c1880490c2f55c1e7d5c959a5c3c4d006a7cb1657cd285dd84181"
+_AG_TEST_PARQUET = "a9d9f8da49e94664045d95fdde12e832d78474a331900c8511948780da8bddf5"
+_AG = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of a data set. ``sha256`` is of ``file``; other copies have theirs in ``copies``."""
+
+    file: str
+    url: str | None = None
+    sha256: str | None = None
+    verified: bool = False  # True: computed from a file at hand; False: as others publish it
+    copies: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """File names to look for, the preferred one first."""
+        stem = self.file.partition(".")[0]
+        return tuple(dict.fromkeys((*self.copies, f"{stem}.parquet", self.file, f"{stem}.csv")))
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """An entry of the catalogue."""
+
+    name: str
+    title: str
+    parts: Mapping[str, Part]  # the first is the default
+    home: str
+    licence: str
+    freq: str | None = None
+    split: str = "70/10/20"
+    folder: str = ""  # where collections of benchmarks keep it
+    missing_values: tuple[float, ...] = ()
+    data_notes: tuple[str, ...] = ()
+
+
+def _ett(name: str, freq: str, sha256: str, parquet: Mapping[str, str] | None = None) -> DataSet:
+    rows = "17,420 rows" if freq == "h" else "69,680 rows"
+    return DataSet(
+        name,
+        f"Electricity transformer {name[-1]}: six loads and the oil temperature OT, {rows}",
+        {"all": Part(f"{name}.csv", f"{_ETT}{name}.csv", sha256, copies=parquet or {})},
+        home="https://github.com/zhouhaoyi/ETDataset",
+        licence="CC BY-ND 4.0",
+        freq=freq,
+        split="ett",
+        folder="ETT-small",
+        data_notes=("The benchmarks use the first 20 months of 30 days and leave out the rest.",),
+    )
+
+
+_ENTRIES = (
+    DataSet(
+        "weather",
+        "Weather station at Jena, 2020: 21 indicators every 10 minutes, 52,696 rows",
+        {
+            "all": Part(
+                "weather.csv",
+                f"{_TSL}weather/weather.csv",
+                "34ee981d07313e51da2a50bb600072c8ae4a69cb4b0651f4cb93a069d7a2ba63",
+                verified=True,
+                copies={"weather.parquet": _WEATHER_PARQUET},
+            )
+        },
+        home="https://www.bgc-jena.mpg.de/wetter/",
+        licence="unknown",
+        freq="10min",
+        folder="weather",
+        missing_values=(-9999,),
+        data_notes=(
+            "-9999 stands for missing: 50 times in OT, 30 in max. PAR, once in wv, all within the "
+            "first 70 % of the rows. A plain standard scaler is wrecked by it (the standard "
+            "deviation of OT becomes 383.96 instead of 18.18).",
+            "2020-05-12 06:00 appears twice; nine stamps from 2020-05-29 09:40 on are missing.",
+            "OT is the CO2 concentration.",
+        ),
+    ),
+    DataSet(
+        "electricity",
+        "Hourly consumption of 321 clients, 26,304 rows",
+        {
+            "all": Part(
+                "electricity.csv",
+                f"{_TSL}electricity/electricity.csv",
+                "7e45845d54c5219bad0ae6bc1b5316cf8ff9cead5d33fa998a5a51c2e4a497ad",
+            ),
+            "last840": Part("electricity_last840_321cols.parquet"),
+            "first1000": Part("electricity_first1000_203cols.parquet"),
+            "2cols": Part("electricity_full_2cols.parquet"),
+        },
+        home="https://archive.ics.uci.edu/dataset/321/electricityloaddiagrams20112014",
+        licence="CC BY 4.0",
+        freq="h",
+        folder="electricity",
+        data_notes=(
+            "The stamps (2016 to 2019) are not real: the measurements are from 2012 to 2014.",
+            "The parts last840, first1000 and 2cols are slices; numbers on them are not numbers on "
+            "the benchmark.",
+        ),
+    ),
+    _ett(
+        "ETTh1",
+        "h",
+        "f18de3ad269cef59bb07b5438d79bb3042d3be49bdeecf01c1cd6d29695ee066",
+        {"ETTh1.parquet": "0db2fbf634cacb0c6325cc49e97d0101efffbee5f61f5b69a4c6307df5909d07"},
+    ),
+    _ett("ETTh2", "h", "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b"),
+    _ett("ETTm1", "15min", "6ce1759b1a18e3328421d5d75fadcb316c449fcd7cec32820c8dafda71986c9e"),
+    _ett("ETTm2", "15min", "db973ca252c6410a30d0469b13d696cf919648d0f3fd588c60f03fdbdbadd1fd"),
+    DataSet(
+        "eia_demand_hourly",
+        "Hourly electricity demand of 118 US balancing authorities, 2020 to 2024, 43,848 rows",
+        {
+            "all": Part(
+                "eia_demand_hourly.parquet",
+                sha256="79db643699cc962c447818811d52a8876e21077beba565cf3408be86380a92dd",
+                verified=True,
+            )
+        },
+        home="https://doi.org/10.5281/zenodo.3517196",
+        licence="CC BY 4.0",
+        freq="h",
+        data_notes=(
+            "One column 'cleaned demand (MW)' of each of 118 files, put side by side (UTC); "
+            "AEC is left out, it is zero for its last 29,226 hours.",
+            "PSEI: 20 % of the hours are imputed, 2.3 % are zero.",
+        ),
+    ),
+    DataSet(
+        "agnews",
+        "News articles of four classes: 120,000 to train on, 7,600 to test",
+        {
+            "train": Part(
+                "ag_news_train.csv",
+                f"{_AG}train.csv",
+                "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e",
+            ),
+            "test": Part(
+                "ag_news_test.csv",
+                f"{_AG}test.csv",
+                "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699",
+                copies={"ag_news_test.parquet": _AG_TEST_PARQUET},
+            ),
+            "train_partial": Part("ag_news_train_partial.parquet"),
+        },
+        home="https://github.com/mhjabreel/CharCnn_Keras",
+        licence="unknown; the corpus page allows research and other non-commercial use",
+        split="official",
+        data_notes=(
+            "html remains such as #39; and literal backslashes are in the original.",
+            "train_partial holds 43,361 of the 120,000 articles.",
+        ),
+    ),
+)
+CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _ENTRIES}
+
+
+def entry(name: str, part: str | None = None) -> tuple[DataSet, Part]:
+    """Look up a data set (in any case) and one of its parts, by default the first."""
+    names = {known.casefold(): known for known in CATALOGUE}
+    if name.casefold() not in names:
+        raise FighterError(f"There is no data set {name!r}; known are {listing(CATALOGUE)}.")
+    found = CATALOGUE[names[name.casefold()]]
+    if part is not None and part not in found.parts:
+        raise FighterError(f"{name} has no part {part!r}; it has {listing(found.parts)}.")
+    return found, found.parts[part or next(iter(found.parts))]
+
+
+def places(data_dir: str | Path | None = None) -> list[Path]:
+    """List the folders where data sets are looked for, the first to be written to."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fighter"
+    given = (data_dir, os.environ.get("FIGHTER_DATA"))
+    return [*(Path(place).expanduser() for place in given if place), cache]
+
+
+def find(name: str, data_dir: str | Path | None = None, part: str | None = None) -> Path:
+    """Find the file of a data set in ``data_dir``, then ``$FIGHTER_DATA``, then the cache."""
+    dataset, wanted = entry(name, part)
+    folders = places(data_dir)
+    for folder in folders:
+        for place in (folder, folder / dataset.folder):
+            for file in wanted.names:
+                if (place / file).is_file():
+                    return place / file
+    alternative = (
+        f"Fetch it with: fighter data fetch {dataset.name}"
+        if wanted.url
+        else f"It has to be put there by hand, see {dataset.home}"
+    )
+    raise FighterError(
+        f"{dataset.name} was not found: looked for {' or '.join(wanted.names)} in "
+        f"{', '.join(map(str, folders))}. {alternative}"
+    )
+
+
+def at_hand(name: str, data_dir: str | Path | None = None, part: str | None = None) -> bool:
+    """Whether the file of a data set is on this machine."""
+    try:
+        return find(name, data_dir, part).is_file()
+    except FighterError:
+        return False
+
+
+def fetch(
+    name: str,
+    data_dir: str | Path | None = None,
+    part: str | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """Download a data set to ``data_dir``, or ``$FIGHTER_DATA``, or the cache, and check it."""
+    dataset, wanted = entry(name, part)
+    if wanted.url is None:
+        raise FighterError(
+            f"{dataset.name} ({wanted.file}) has no single file to fetch; see {dataset.home}"
+        )
+    target = places(data_dir)[0] / wanted.file
+    return download(wanted.url, target, sha256=wanted.sha256, progress=progress)
+
+
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    clean: bool = False,
+    part: str | None = None,
+    *,
+    file: Path | None = None,
+) -> Any:
+    """Read a data set as a pandas table; ``clean`` empties the cells that mark missing data.
+
+    It is looked for as :func:`find` does, unless ``file`` says where it is.
+    """
+    dataset, _ = entry(name, part)
+    path = file or find(name, data_dir, part)
+    bare = dataset.name == "agnews" and path.suffix == ".csv"  # no header, classes from 1 on
+    table = read_table(path, ("label", "title", "description") if bare else None)
+    if bare:
+        table["label"] -= 1
+    if dataset.name == "weather":
+        table = table.rename(columns=_mend_weather)
+    if clean and dataset.missing_values:
+        numbers = table.select_dtypes("number").columns
+        table[numbers] = table[numbers].mask(table[numbers].isin(dataset.missing_values))
+    return table
+
+
+def _mend_weather(column: str) -> str:
+    """Mend three names that hold a broken character in every copy."""
+    if "\ufffd" not in column:
+        return column
+    return column.replace("\ufffdmol/m\ufffd", "umol/m2").replace("W/m\ufffd", "W/m2")

@@ -1,0 +1,136 @@
+"""A generated grid: the hourly load of several zones, with links between them that are known."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+
+from ...errors import FighterError
+from ..files import import_pandas
+
+_NAMES = ("north", "south", "east", "west", "coast", "valley", "hills", "harbour", "plain", "lakes")
+_PERSISTENCE = 0.4  # of a zone's own part from hour to hour
+_LONGEST_LAG = 12
+_WARM_UP = 200
+
+
+@dataclass(frozen=True)
+class Link:
+    """``target`` follows ``source`` by ``lag`` hours.
+
+    ``weight`` is the share of the variance of the target's hourly news that comes from the source.
+    """
+
+    source: str
+    target: str
+    lag: int
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class GridLoad:
+    """Hourly load (MW) and temperature (°C) of N zones, and the links that were planted."""
+
+    zones: tuple[str, ...]
+    times: np.ndarray  # datetime64[us] [T]
+    load: np.ndarray  # float64 [T, N]
+    temperature: np.ndarray  # float64 [T, N]
+    links: tuple[Link, ...]
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Give the long table as columns: ``unique_id, ds, y, temperature``."""
+        return {
+            "unique_id": np.repeat(np.array(self.zones), len(self.times)),
+            "ds": np.tile(self.times, len(self.zones)),
+            "y": self.load.T.reshape(-1),
+            "temperature": self.temperature.T.reshape(-1),
+        }
+
+    def frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
+        """Give the long table as a pandas, polars or pyarrow table."""
+        if backend == "pandas":
+            import_pandas()  # its absence is told with the remedy
+        columns = {
+            name: nw.new_series(name, values.tolist(), nw.String(), backend=backend)
+            if name == "unique_id"
+            else nw.Series.from_numpy(name, values, backend=backend)
+            for name, values in self.columns().items()
+        }
+        return nw.from_dict(columns).to_native()
+
+
+def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLoad:
+    """Generate the load of ``zones`` zones for ``hours`` hours from 2024-01-01 on.
+
+    A zone's load is a daily and a weekly cycle, an answer to its temperature, and its own part.
+    That own part follows, by a few hours, the own part of another zone: each zone but the first
+    has one such link, and there are no circles. The same seed gives the same numbers everywhere.
+    """
+    if hours < 1 or zones < 1:
+        raise FighterError(f"hours={hours} and zones={zones} must both be at least 1.")
+    draw = _Draw(seed)
+    names = _NAMES[:zones] + tuple(f"zone_{i}" for i in range(len(_NAMES), zones))
+    order = np.argsort(draw.uniform(zones))
+    links = []
+    for place, target in enumerate(order[1:], start=1):
+        source = order[int(draw.uniform(1)[0] * place)]
+        lag = 1 + int(draw.uniform(1)[0] * _LONGEST_LAG)
+        weight = round(0.45 + 0.15 * float(draw.uniform(1)[0]), 3)
+        links.append(Link(names[source], names[target], lag, weight))
+    own = _own_parts(draw, names, links, hours)
+
+    hour = np.arange(hours)[:, None]
+    day, week, year = (2 * np.pi * hour / period for period in (24, 168, 8766))
+    weather = _smooth(draw.normal((hours, 1)), 0.99) + 0.4 * _smooth(
+        draw.normal((hours, zones)), 0.97
+    )
+    temperature = 10 - 9 * np.cos(year) - 3.5 * np.cos(day - 0.9) + 4 * weather
+    level = 900 + 4000 * draw.uniform(zones)
+    shift, morning = 0.6 * draw.uniform(zones) - 0.3, 0.06 + 0.06 * draw.uniform(zones)
+    daily = -0.16 * np.cos(day - 0.7 + shift) - morning * np.cos(2 * day - 1.2 + shift)
+    weekend = -0.08 * (hour // 24 % 7 >= 5)
+    answer = 0.0006 * (temperature - 16) ** 2  # heating below, cooling above
+    load = level * (1 + daily + weekend + 0.02 * np.sin(week) + answer + 0.05 * own)
+    times = np.datetime64("2024-01-01", "us") + np.arange(hours) * np.timedelta64(3600, "s")
+    # Rounded, so that the last bits of a machine's arithmetic do not show.
+    return GridLoad(names, times, load.round(1), temperature.round(2), tuple(links))
+
+
+def _own_parts(draw: "_Draw", names: tuple[str, ...], links: list[Link], hours: int) -> np.ndarray:
+    """Run the zones' own parts hour by hour, each of variance about one. ``[hours, zones]``"""
+    place = {name: i for i, name in enumerate(names)}
+    weight, lag, source = np.zeros(len(names)), np.ones(len(names), int), np.arange(len(names))
+    for link in links:
+        i = place[link.target]
+        weight[i], lag[i], source[i] = link.weight, link.lag, place[link.source]
+    noise = np.sqrt(1 - weight) * draw.normal((hours + _WARM_UP, len(names)))
+    own = np.zeros((hours + _WARM_UP, len(names)))
+    fresh = np.sqrt(1 - _PERSISTENCE**2)
+    for t in range(_LONGEST_LAG, len(own)):
+        news = np.sqrt(weight) * own[t - lag, source] + noise[t]
+        own[t] = _PERSISTENCE * own[t - 1] + fresh * news
+    return own[_WARM_UP:]
+
+
+def _smooth(noise: np.ndarray, persistence: float) -> np.ndarray:
+    """Turn white noise into a slow walk around zero, of variance about one."""
+    walk = np.zeros_like(noise)
+    walk[0] = noise[0]
+    for t in range(1, len(noise)):
+        walk[t] = persistence * walk[t - 1] + np.sqrt(1 - persistence**2) * noise[t]
+    return walk
+
+
+class _Draw:
+    """Random numbers made of uniform ones only, which are the same in every version of numpy."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = np.random.Generator(np.random.PCG64(seed))
+
+    def uniform(self, n: int) -> np.ndarray:
+        return self.generator.random(n)
+
+    def normal(self, shape: tuple[int, int]) -> np.ndarray:
+        u, v = self.generator.random((2, *shape))
+        return np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v)  # Box and Muller

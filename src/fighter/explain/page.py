@@ -1,0 +1,335 @@
+"""Forecasts and where they come from as one page: choose one, and its sources light up.
+
+The page needs no network. It holds plotly, a text with names and sums, and one table of 16-bit
+numbers with a row for each forecast: the largest parts first, so that a row can be cut to fit.
+"""
+
+import base64
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._files import atomic_write
+from ..errors import FighterError, needs_extra
+from .graph import NOTE, LayerGraph, TemporalGraph
+
+BUDGET = 4_000_000  # bytes of numbers before they are compressed: a page stays well under 8 MB
+LARGEST = 32767  # of a 16-bit number
+
+
+class Outlook(NamedTuple):
+    """What was forecast of one series, whether or not each step is explained."""
+
+    times: np.ndarray  # int64 [H]
+    forecast: np.ndarray  # [H]
+    bands: Mapping[float, tuple[np.ndarray, np.ndarray]] = {}  # by level, in per cent
+    truth: np.ndarray | None = None
+
+
+class Sizes(NamedTuple):
+    """How much of each forecast the page keeps."""
+
+    sources: int = 400  # past values
+    series: int = 60
+    bins: int = 336  # of the time axis
+    pairs: int = 120  # of nodes in a layer, all heads together
+    head_pairs: int = 30  # in one head
+
+    def cut(self, factor: float) -> "Sizes":
+        """So much of it, and a little of everything."""
+        return Sizes(*(max(int(size * factor), 6) for size in self))
+
+
+def write(
+    graphs: Iterable[TemporalGraph],
+    path: str | Path,
+    *,
+    outlooks: Mapping[Any, Outlook] | None = None,
+    title: str = "",
+    note: str = "",
+    first: tuple[Any, int] | None = None,
+) -> None:
+    """Write the page; graphs are taken one by one and not kept.
+
+    .. code-block:: python
+
+        steps = (model.explain(unique_id="north", step=step) for step in range(1, 25))
+        write(steps, "why.html")
+
+    Args:
+        graphs: forecasts of one model, any series and steps.
+        path: of the page, ``.html``.
+        outlooks: the whole forecast with its intervals, by series.
+        title: of the page; says what the first graph is of unless given.
+        note: a sentence on what was left out.
+        first: series and step to show first; the first graph unless given.
+    """
+    script = plotly_script()
+    book = _Book(outlooks or {})
+    for graph in graphs:
+        book.add(graph)
+    text, numbers = book.close(title, note, first)
+    parts = {
+        "title": html.escape(text["title"]),
+        "plotly": _packed(script.encode()),
+        "text": _packed(json.dumps(text, ensure_ascii=False, allow_nan=False).encode()),
+        "numbers": _packed(numbers.astype("<i2").tobytes()),
+    }
+    template = files("fighter.explain").joinpath("page.html").read_text("utf-8")
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    with atomic_write(path) as file:
+        file.write_text(page, "utf-8")
+
+
+def plotly_script() -> str:
+    """The library that draws, from its package, without what a page need not wait for."""
+    with needs_extra("plotly", "report"):
+        from plotly.offline import get_plotlyjs
+    return lighter(get_plotlyjs())
+
+
+def lighter(script: str) -> str:
+    """Plotly that starts four times as fast; as it was, where it is not built as expected.
+
+    It sets up every kind of trace, of which the pages need the first alone, bars, beside the lines
+    it always has. And a function around it makes browsers read all of it twice.
+    """
+    name = r"[\w$]+"
+    kinds = re.search(rf"\.register\(\[({name})\(\)((?:,{name}\(\))+)\]\)", script)
+    inside = re.fullmatch(
+        r"(/\*\*.*?\*/)\s*\(\s*function\(root, factory\).*?\(\) => \{\s*"
+        r'("use strict";\s*var Plotly\b.*)window\.Plotly = Plotly;\s*return Plotly;\s*\}\)\);\s*',
+        script,
+        re.DOTALL,
+    )
+    if not kinds or not inside:
+        return script
+    first = re.search(rf"\b{re.escape(kinds[1])}=[^;]*;{name}\.exports=({name})\(\)", script)
+    bars = r'\((?:(?!;var ).)*\bmoduleType:"trace",name:"bar"'
+    if not first or not re.search(rf"\b{re.escape(first[1])}={name}{bars}", script):
+        return script
+    return "\n".join(inside.groups()).replace(kinds[2], "", 1)
+
+
+class _Largest(NamedTuple):
+    """Some rows of a table of parts, those that count most first."""
+
+    places: np.ndarray  # [k], rows of the whole table
+    parts: np.ndarray  # [k, hops]
+
+    @classmethod
+    def of(cls, table: np.ndarray, most: int) -> "_Largest":
+        gross = np.abs(table).sum(1)
+        places = np.arange(len(gross))
+        if len(gross) > most:
+            places = np.argpartition(-gross, most)[:most]
+        places = places[np.argsort(-gross[places], kind="stable")]
+        return cls(places, table[places].astype(np.float32))
+
+    def rows(self, most: int, *shape: int) -> tuple[list[np.ndarray], np.ndarray]:
+        """``most`` of them, and nothing where there are fewer: their keys, and their parts."""
+        short = max(most - len(self.places), 0)
+        keys = np.unravel_index(np.pad(self.places[:most], (0, short)), shape)
+        return list(keys), np.pad(self.parts[:most], ((0, short), (0, 0)))
+
+
+@dataclass(eq=False)
+class _Record:
+    """What is kept of one graph, until it is known how many there are."""
+
+    sources: _Largest
+    series: _Largest
+    by_time: np.ndarray  # [L, hops]
+    layers: list[list[_Largest]]  # of each layer: all heads together, then each
+
+
+@dataclass(eq=False)
+class _Book:
+    outlooks: Mapping[Any, Outlook]
+    sample: TemporalGraph | None = None  # the first, whose shapes all have
+    targets: list[dict[str, Any]] = field(default_factory=list)
+    records: list[_Record] = field(default_factory=list)
+    past: dict[int, np.ndarray] = field(default_factory=dict)  # by time, [N]
+    shared: dict[str, int] = field(default_factory=dict)  # texts that many graphs share
+
+    def add(self, graph: TemporalGraph) -> None:
+        self.sample = self.sample or graph
+        if _shape(graph) != _shape(self.sample):
+            raise FighterError(
+                f"graphs of {self.sample.target} and {graph.target} are of different models: a "
+                "report needs graphs of one model and one set of series"
+            )
+        if (
+            most := max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
+        ) > LARGEST:
+            raise FighterError(f"{most:,} nodes or time steps: a report holds at most {LARGEST:,}")
+        for time, row in zip(graph.times.tolist(), graph.past, strict=True):
+            self.past[time] = row
+        lines = graph.summary().splitlines()
+        self.targets.append(
+            {
+                "series": graph.ids.index(graph.target),
+                "step": graph.step,
+                "time": graph.freq.show(graph.time),
+                "first": int(graph.times[0]),
+                "forecast": _short(graph.forecast),
+                "terms": {name: _short(value) for name, value in graph.terms.items()},
+                "net": _shorts(graph.sources.sum((1, 2))),
+                "gross": _shorts(np.abs(graph.sources).sum((1, 2))),
+                "summary": [line for line in lines if line != NOTE],
+                "layers": [self._about(layer) for layer in graph.layers],
+            }
+        )
+        hops = len(graph.sources)
+        largest = Sizes()
+        self.records.append(
+            _Record(
+                _Largest.of(graph.sources.reshape(hops, -1).T, largest.sources),
+                _Largest.of(graph.sources.sum(1).T, largest.series),
+                graph.sources.sum(2).T.astype(np.float32),
+                [_pairs(layer, largest) for layer in graph.layers],
+            )
+        )
+
+    def _about(self, layer: LayerGraph) -> dict[str, Any]:
+        rows = [
+            {name: value if value is None else _short(value) for name, value in row.items()}
+            for row in layer.diagnostics.table()
+        ]
+        lists = layer.parts.sum(0), *layer.parts  # all heads together, then each
+        return {
+            "nodes": self._share(layer.nodes),
+            "diagnostics": self._share(rows),
+            "gross": [_shorts(np.abs(parts).sum((1, 2))) for parts in lists],  # by power
+            "rest": _short(layer.rest),
+        }
+
+    def _share(self, thing: Any) -> int:
+        return self.shared.setdefault(json.dumps(thing), len(self.shared))
+
+    def close(
+        self, title: str, note: str, first: tuple[Any, int] | None
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The text of the page, and its numbers ``[targets, width]``."""
+        model = self.sample
+        if model is None:
+            raise FighterError("there are no graphs: a report needs at least one")
+        sizes, numbers = self._fit(model)
+        times = sorted(self.past)
+        place = {time: row for row, time in enumerate(times)}
+        for target in self.targets:
+            target["first"] = place[target["first"]]
+        shown = {target["series"] for target in self.targets}
+        outlooks = [self.outlooks.get(x) if i in shown else None for i, x in enumerate(model.ids)]
+        for record in self.records:
+            shown |= {*record.series.places.tolist()} | {*record.sources.places % len(model.ids)}
+        past = np.array([self.past[time] for time in times]).T
+        steps = max(target["step"] for target in self.targets)
+        chosen = (model.target, model.step) if first is None else first
+        found = [(model.ids[target["series"]], target["step"]) for target in self.targets]
+        when = model.freq.show(model.time)
+        text = {
+            "title": title or f"Forecast of {model.target}, {when}",
+            "about": NOTE,
+            "note": note,
+            "start": found.index(chosen) if chosen in found else 0,
+            "ids": [str(name) for name in model.ids],
+            "times": [model.freq.show(time) for time in times],
+            "dates": model.axis.kind != "integer",
+            "past": [_shorts(row) if i in shown else None for i, row in enumerate(past)],
+            "spans": [model.freq.span(lag) for lag in range(len(model.times) + steps)],
+            "lookback": len(model.times),
+            "hops": len(model.sources),
+            "powers": [layer.powers for layer in model.layers],
+            "heads": [len(layer.parts) for layer in model.layers],
+            "sizes": sizes._asdict(),
+            "shared": [json.loads(thing) for thing in self.shared],
+            "outlooks": [look and _outlook(look, model) for look in outlooks],
+            "targets": self.targets,
+        }
+        return text, numbers
+
+    def _fit(self, model: TemporalGraph) -> tuple[Sizes, np.ndarray]:
+        """Cut the rows until all of them fit."""
+        most = Sizes()
+        here = Sizes(
+            min(most.sources, model.past.size),
+            min(most.series, len(model.ids)),
+            min(most.bins, len(model.times)),
+            *(
+                min(size, max((len(layer.nodes) ** 2 for layer in model.layers), default=1))
+                for size in (most.pairs, most.head_pairs)
+            ),
+        )
+        sizes = here
+        for factor in 0.85 ** np.arange(1, 40):
+            if 2 * len(self._row(0, model, sizes)) * len(self.records) <= BUDGET:
+                break
+            sizes = Sizes(*map(min, here, here.cut(factor)))
+        return sizes, np.stack([self._row(i, model, sizes) for i in range(len(self.records))])
+
+    def _row(self, number: int, graph: TemporalGraph, sizes: Sizes) -> np.ndarray:
+        """One forecast as 16-bit numbers; what they are multiplied with goes to its text."""
+        record = self.records[number]
+        edges = np.arange(sizes.bins) * len(record.by_time) // sizes.bins
+        blocks = [
+            [record.sources.rows(sizes.sources, *graph.past.shape)],
+            [record.series.rows(sizes.series, len(graph.ids))],
+            [([], np.add.reduceat(record.by_time, edges))],
+        ]
+        for layer, lists in zip(graph.layers, record.layers, strict=True):
+            square = (len(layer.nodes),) * 2
+            counts = [sizes.pairs] + [sizes.head_pairs] * (len(lists) - 1)
+            blocks.append([pick.rows(n, *square) for pick, n in zip(lists, counts, strict=True)])
+        row, scales = [], []
+        for block in blocks:
+            scale = max(float(np.abs(parts).max(initial=0)) for _, parts in block) / LARGEST or 1.0
+            scales.append(_short(scale))
+            for keys, parts in block:
+                row += [*keys, np.rint(parts / scale).ravel()]
+        self.targets[number]["scales"] = scales
+        return np.concatenate(row).astype(np.int16)
+
+
+def _pairs(layer: LayerGraph, most: Sizes) -> list[_Largest]:
+    def table(parts: np.ndarray) -> np.ndarray:  # [powers, S, S] -> [S², powers]
+        return parts.reshape(len(layer.powers), -1).T
+
+    together = _Largest.of(table(layer.parts.sum(0)), most.pairs)
+    return [together, *(_Largest.of(table(head), most.head_pairs) for head in layer.parts)]
+
+
+def _shape(graph: TemporalGraph) -> tuple:
+    return graph.ids, graph.sources.shape, [layer.parts.shape for layer in graph.layers]
+
+
+def _outlook(look: Outlook, model: TemporalGraph) -> dict[str, Any]:
+    return {
+        "times": [model.freq.show(int(time)) for time in look.times],
+        "forecast": _shorts(look.forecast),
+        "bands": [
+            [level, _shorts(low), _shorts(high)]
+            for level, (low, high) in sorted(look.bands.items(), reverse=True)
+        ],
+        "truth": None if look.truth is None else _shorts(look.truth),
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def _shorts(values: Iterable[float]) -> list[float | None]:
+    return [_short(value) if np.isfinite(value) else None for value in np.asarray(values).tolist()]
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

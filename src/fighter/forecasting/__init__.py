@@ -1,0 +1,1 @@
+"""The forecaster: from a table to a forecast."""

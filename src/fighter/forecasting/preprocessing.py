@@ -1,0 +1,190 @@
+"""Between panels and tensors: scales learned from the training rows, and windows in them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import Panel, Scaler, Scheme, Windows
+from ..data.bounds import find_bounds
+from ..data.frequency import Frequency
+from ..errors import FighterError
+from .autoconfig import Plan
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What is kept of the training table to read others as it was read."""
+
+    ids: tuple
+    scheme: Scheme
+    origin: int  # the first time stamp, which positions in the cycle are counted from
+    scaler: Scaler
+    past: Scaler  # of covariates known of the past only
+    future: Scaler  # of covariates known of the future, and static ones after them
+
+    @classmethod
+    def fit(cls, panel: Panel, rows: int, *, bounds: bool = False) -> "Preparation":
+        """Scales from the first ``rows`` rows, the training rows, and the limits of the series."""
+        scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
+        late = ~panel.observed[:rows].any(0)  # a series that begins after them has only its own
+        if late.any():
+            own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
+            scaler.shift[late], scaler.scale[late] = own.shift, own.scale
+        if bounds:
+            found = find_bounds(panel.values[:rows], panel.observed[:rows])
+            scaler = replace(scaler, bounds=found)
+        return cls(
+            panel.ids,
+            panel.scheme,
+            int(panel.times[0]),
+            scaler,
+            _fit_columns(panel.past[:rows]),
+            _fit_columns(_with_static(panel.future[:rows], panel)),
+        )
+
+    def align(self, panel: Panel, series_specific: str) -> Panel:
+        """The series in the order of training, those that are new after them.
+
+        ``tied`` names what must change for other series to be served; empty if nothing.
+        """
+        if panel.ids == self.ids:
+            return panel
+        here, trained = set(panel.ids), set(self.ids)
+        new = [name for name in panel.ids if name not in trained]
+        absent = [name for name in self.ids if name not in here]
+        if series_specific and (new or absent):
+            what = f"{new[0]!r} is not one of them" if new else f"{absent[0]!r} is missing"
+            raise FighterError(
+                f"the model is tied to the {len(self.ids)} series it was trained on, and {what}: "
+                f"to serve other series, fit with {series_specific}"
+            )
+        return panel.select([name for name in self.ids if name in here] + new)
+
+    def scaler_of(self, panel: Panel) -> Scaler:
+        """Series that were trained on keep their scale; others get one from their own past."""
+        if panel.ids == self.ids:
+            return self.scaler
+        place = {name: i for i, name in enumerate(self.ids)}
+        own = Scaler.fit(panel.values, panel.observed)
+        known = [(i, place[name]) for i, name in enumerate(panel.ids) if name in place]
+        for here, there in known:
+            own.shift[here], own.scale[here] = self.scaler.shift[there], self.scaler.scale[there]
+        if self.scaler.bounds is None:
+            return own
+        bounds = find_bounds(panel.values, panel.observed)
+        for here, there in known:
+            bounds[:, here] = self.scaler.bounds[:, there]
+        return replace(own, bounds=bounds)
+
+    def start_step(self, panel: Panel) -> int:
+        """How many steps after the training table this one begins."""
+        freq = panel.freq
+        first = int(panel.times[0])
+        if first >= self.origin:
+            return int(freq.positions(np.array([first]), self.origin)[0])
+        return -int(freq.positions(np.array([self.origin]), first)[0])
+
+    def windows(
+        self,
+        panel: Panel,
+        plan: Plan,
+        device: torch.device,
+        scaler: Scaler,
+        rows: slice = slice(None),
+    ) -> Windows:
+        """Windows whose targets lie in ``rows``, in the units of ``scaler``."""
+
+        def tensor(array: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
+
+        observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
+        values = tensor(scaler.transform(panel.values))
+        rest: dict[str, Tensor] = {}
+        known = _with_static(panel.future[: panel.length], panel)
+        for name, scale, columns in (
+            ("past", self.past, panel.past),
+            ("future", self.future, known),
+        ):
+            if columns.shape[2]:
+                rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
+        if plan.calendar:
+            rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
+        if scaler.bounds is not None and np.isfinite(scaler.bounds).any():
+            rest["bounds"] = tensor(scaler.transform(scaler.bounds.astype(panel.values.dtype)))
+        return Windows.over(
+            values if observed is None else values * observed,
+            observed, plan.lookback, plan.horizon, rows, 1, **rest,
+        )  # fmt: skip
+
+    def window_after(
+        self, panel: Panel, plan: Plan, known: np.ndarray, device: torch.device
+    ) -> tuple[Panel, Scaler, Windows]:
+        """The one window whose horizon follows the panel, its rows as a panel, and its units.
+
+        ``known`` are the future covariates of the horizon.
+        """
+        recent = panel.slice(max(panel.length - plan.lookback, 0), None)
+        whole = extend(recent, plan.lookback, plan.horizon, known)
+        scaler, last = self.scaler_of(panel), slice(len(whole.times) - plan.horizon, None)
+        return whole, scaler, self.windows(whole, plan, device, scaler, last)
+
+
+def with_targets(windows: Windows) -> Windows:
+    """Those windows that have something to learn from: an observed past and an observed target."""
+    if windows.observed is None:
+        return windows
+    seen = windows.observed.any(1).long().cumsum(0)
+    seen = torch.cat([seen.new_zeros(1), seen])
+    begin = windows.starts
+    middle, end = begin + windows.lookback, begin + windows.lookback + windows.horizon
+    useful = (seen[middle] > seen[begin]) & (seen[end] > seen[middle])
+    return replace(windows, starts=begin[useful])
+
+
+def borrow_static(panel: Panel, trained: Panel) -> Panel:
+    """Static features of series that were trained on."""
+    place = {name: i for i, name in enumerate(trained.ids)}
+    if unknown := [name for name in panel.ids if name not in place]:
+        raise FighterError(
+            f"series {unknown[0]!r} was not trained on: give its static covariates with static="
+        )
+    rows = [place[name] for name in panel.ids]
+    return replace(panel, static=trained.static[rows], static_names=trained.static_names)
+
+
+def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Panel:
+    """The panel with ``horizon`` empty steps after it, and before it enough for one look-back."""
+    freq: Frequency = panel.freq
+    before = max(lookback - panel.length, 0)
+
+    def padded(array: np.ndarray) -> np.ndarray:
+        return np.pad(array, [(before, horizon)] + [(0, 0)] * (array.ndim - 1))
+
+    known = np.concatenate([np.repeat(panel.future[:1], before, 0), panel.future[: panel.length]])
+
+    return replace(
+        panel,
+        times=freq.range(int(panel.times[0]), before + panel.length + horizon, first=-before),
+        values=padded(panel.values),
+        observed=padded(panel.observed),
+        past=padded(panel.past),
+        future=np.concatenate([known, future]),
+        ends=panel.ends + before,
+    )
+
+
+def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
+    """Static features are known of the future too: ``[T, N, F + C]``."""
+    if not panel.static.shape[1]:
+        return future
+    static = np.broadcast_to(panel.static, (len(future), *panel.static.shape))
+    return np.concatenate([future, static], 2)
+
+
+def _fit_columns(columns: np.ndarray) -> Scaler:
+    """One scale per covariate, over all series."""
+    steps, series, count = columns.shape
+    cells = columns.reshape(steps * series, count)
+    return Scaler.fit(cells, ~np.isnan(cells))

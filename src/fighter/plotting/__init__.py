@@ -1,0 +1,1 @@
+"""Pictures of forecasts, graphs and hops."""

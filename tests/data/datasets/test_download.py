@@ -1,0 +1,126 @@
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from fighter.data.datasets.download import download, file_sha256
+from fighter.errors import FighterError
+
+CONTENT = bytes(range(256)) * 2000  # 512,000 bytes
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Moody(BaseHTTPRequestHandler):
+    """Serves CONTENT in the manner its path names; the server counts what was asked."""
+
+    def do_GET(self):
+        server, mood = self.server, self.path.strip("/")
+        begin = 0
+        if (wanted := self.headers.get("Range")) and mood != "norange":
+            begin = int(wanted.removeprefix("bytes=").rstrip("-"))
+        server.asked.append(begin)
+        if mood == "missing":
+            return self.send_error(404)
+        if (mood == "busy" and len(server.asked) < 3) or mood == "always-busy":
+            return self.send_error(503)
+        if begin >= len(CONTENT):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(CONTENT)}")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        body = CONTENT[begin:]
+        if mood == "corrupt":
+            body = body[:-1] + b"?"
+        self.send_response(206 if begin else 200)
+        if begin:
+            self.send_header("Content-Range", f"bytes {begin}-{len(CONTENT) - 1}/{len(CONTENT)}")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        first_time = len(server.asked) == 1
+        if mood in ("cut", "norange") and (first_time or (mood == "cut" and len(server.asked) < 4)):
+            return self.wfile.write(body[:100_000])
+        if mood == "stall" and first_time:
+            self.wfile.write(body[:100_000])
+            self.wfile.flush()
+            return server.over.wait(5)
+        if mood == "silent":
+            return server.over.wait(5)
+        return self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Moody)
+    server.asked, server.over = [], threading.Event()
+    server.url = f"http://127.0.0.1:{server.server_port}/"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.over.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("mood", "asked"),
+    [("plain", [0]), ("cut", [0, 100_000, 200_000, 300_000]), ("norange", [0, 0]),
+     ("stall", [0, 100_000]), ("busy", [0, 0, 0])],
+)  # fmt: skip
+def test_whole_in_the_end(server, tmp_path, mood, asked):
+    seen = []
+    path = download(
+        server.url + mood, tmp_path / "new" / "file.csv", sha256=SHA256, timeout=0.5,
+        progress=lambda done, total: seen.append((done, total)),
+    )  # fmt: skip
+    assert path.read_bytes() == CONTENT
+    assert server.asked == asked
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert [p.name for p in path.parent.iterdir()] == ["file.csv"]
+
+
+def test_takes_up_what_an_earlier_run_left(server, tmp_path):
+    (tmp_path / "f.part").write_bytes(CONTENT[:300_000])
+    assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
+    assert server.asked == [300_000]
+    (tmp_path / "f.part").write_bytes(CONTENT)  # killed between the last byte and the renaming
+    assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
+    (tmp_path / "f.part").write_bytes(CONTENT + b"more")  # of another file
+    assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
+
+
+def test_corrupt_is_deleted_and_both_checksums_named(server, tmp_path):
+    (tmp_path / "f").write_text("the old file")
+    wrong = hashlib.sha256(CONTENT[:-1] + b"?").hexdigest()
+    with pytest.raises(FighterError, match=f"{wrong}, expected {SHA256}"):
+        download(server.url + "corrupt", tmp_path / "f", sha256=SHA256)
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["the old file"]
+    assert download(server.url + "corrupt", tmp_path / "f").stat().st_size == len(CONTENT)
+    assert file_sha256(tmp_path / "f") == wrong
+
+
+def test_gives_up_with_the_reason(server, tmp_path):
+    with pytest.raises(FighterError, match="404 Not Found"):
+        download(server.url + "missing", tmp_path / "f")
+    assert server.asked == [0]
+    with pytest.raises(FighterError, match=r"503.*\(2 tries\)"):
+        download(server.url + "always-busy", tmp_path / "f", retries=1)
+    with pytest.raises(FighterError, match=r"timed out \(1 tries\). 0 bytes are kept"):
+        download(server.url + "silent", tmp_path / "f", retries=0, timeout=0.3)
+    with pytest.raises(FighterError, match="no web address"):
+        download("file:///etc/hostname", tmp_path / "f")
+    assert not (tmp_path / "f").exists()
+
+
+def test_nobody_there(tmp_path):
+    with pytest.raises(FighterError, match="could not be fetched"):
+        download("http://127.0.0.1:9/", tmp_path / "f", retries=0, timeout=1)

@@ -1,0 +1,78 @@
+"""Series that rest at a lowest or highest value are forecast within it."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fighter import Forecaster
+
+from ..tables import tiny
+
+
+def light(rows: int = 600, names: str = "ab") -> pd.DataFrame:
+    """Hourly, zero at night, with some noise by day; the last series has no night."""
+    rng, hours = np.random.default_rng(0), np.arange(rows)
+    frames = []
+    for i, name in enumerate([*names, "free"]):
+        day = np.sin(2 * np.pi * (hours + i) / 24) * 100 + rng.normal(0, 20, rows)
+        values = day if name == "free" else np.maximum(day, 0)
+        times = pd.date_range("2024-01-01", periods=rows, freq="h")
+        frames.append(pd.DataFrame({"unique_id": name, "ds": times, "y": values}))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Forecaster:
+    return tiny(48, 24, level=[80, 99], cycle=None, max_epochs=8).fit(light())
+
+
+def of(table: pd.DataFrame, name: str) -> np.ndarray:
+    return table[table.unique_id == name].drop(columns=["unique_id", "ds"]).to_numpy()
+
+
+def test_nothing_is_forecast_below_a_floor(fitted, tmp_path):
+    table = fitted.predict()
+    assert of(table, "a").min() == 0.0
+    assert of(table, "free").min() < -50
+    free = tiny(48, 24, level=[80, 99], cycle=None, max_epochs=8, bounds=False).fit(light())
+    assert of(free.predict(), "a").min() < 0
+    fitted.save(tmp_path / "m")
+    pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "m").predict(), table)
+
+
+def test_scores_are_of_the_same_forecasts(fitted):
+    table, steps = light(), 48
+    last = table.groupby("unique_id").tail(steps)
+    forecasts = fitted.predict(table.drop(last.index)).merge(last)
+    error = (forecasts.y - forecasts.Fighter).abs().groupby(forecasts.unique_id).mean()
+    scores = fitted.evaluate(table, last=steps).set_index("unique_id")
+    np.testing.assert_allclose(scores["mae"][error.index], error, rtol=1e-5)
+    assert scores["coverage-80"].between(50, 100).all()  # what is at the floor is inside
+    windows = fitted.cross_validation(table, n_windows=2)
+    assert windows[windows.unique_id == "a"]["Fighter-lo-99"].min() == 0.0
+
+
+def test_a_series_that_has_been_lower_is_not_held(fitted):
+    history = light()
+    history.loc[history.groupby("unique_id").tail(24).index, "y"] -= 500
+    assert of(fitted.predict(history), "a").min() < -100
+
+
+def test_other_series_have_limits_of_their_own():
+    model = tiny(48, 24, model="linear", cycle=None, width=None, heads=None, layers=None)
+    model.fit(light())
+    assert of(model.predict(light(names="xyz")), "z").min() == 0.0
+
+
+def test_an_explanation_names_the_limit(fitted):
+    table = fitted.predict()
+    a = table[table.unique_id == "a"].reset_index(drop=True)
+    night, day = int(a.Fighter.idxmin()) + 1, int(a.Fighter.idxmax()) + 1
+    held, open_ = (fitted.explain(unique_id="a", step=step) for step in (night, day))
+    assert held.terms["limit"] > 0
+    assert held.forecast == 0.0
+    assert sum(held.terms.values()) + held.sources.sum() == pytest.approx(held.forecast, abs=1e-9)
+    assert re.search(r"past values \S+, limit \+\S+\.\n", str(held))
+    assert "limit" not in open_.terms

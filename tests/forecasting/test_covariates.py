@@ -1,0 +1,166 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from fighter import FighterError, Forecaster
+
+from ..tables import tiny, waves
+from .small import small
+
+
+def driven(rows: int = 400, ids=("a", "b")) -> pd.DataFrame:
+    """Series that follow a random switch, which only somebody who is told can forecast."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for k, name in enumerate(ids):
+        switch = rng.integers(0, 2, rows).astype(float)
+        y = 10 * k + 3 * switch + 0.1 * rng.normal(size=rows)
+        times = pd.date_range("2024-01-01", periods=rows, freq="h")
+        parts.append(pd.DataFrame({"unique_id": name, "ds": times, "y": y, "switch": switch}))
+    return pd.concat(parts, ignore_index=True)
+
+
+def cut(df: pd.DataFrame, steps: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    last = np.sort(df.ds.unique())[-steps]
+    return df[df.ds < last], df[df.ds >= last]
+
+
+SETTINGS = {
+    "max_epochs": 12, "batch_size": 32, "lr": 0.02, "ema": 0.9, "cycle": None, "calendar": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Forecaster:
+    history, _ = cut(driven(), 6)
+    return tiny(future=["switch"], **SETTINGS).fit(history)
+
+
+def error(forecast, truth) -> float:
+    both = forecast.merge(truth, on=["unique_id", "ds"])
+    assert len(both) == len(truth)
+    return float((both.Fighter - both.y).abs().mean())
+
+
+def test_known_future_is_used(fitted):
+    history, truth = cut(driven(), 6)
+    told = fitted.predict(future=truth.drop(columns="y"))
+    blind = tiny(**SETTINGS).fit(history.drop(columns="switch")).predict()
+    assert error(told, truth) < 0.3 * error(blind, truth)
+
+
+def test_known_future_by_rows_beyond_the_targets(fitted):
+    df = driven()
+    _, truth = cut(df, 6)
+    beyond = df.assign(y=df.y.where(~df.ds.isin(truth.ds)))
+    told = fitted.predict(future=truth.drop(columns="y"))
+    assert np.allclose(fitted.predict(beyond).Fighter, told.Fighter)
+    again = tiny(future=["switch"], **SETTINGS).fit(beyond)
+    assert again.plan == fitted.plan
+    assert np.array_equal(again.predict().Fighter, told.Fighter)
+
+
+def test_future_shared_by_all_series(fitted):
+    _, truth = cut(driven(), 6)
+    shared = truth[truth.unique_id == "a"][["ds", "switch"]]
+    each = pd.concat([shared.assign(unique_id=name) for name in "ab"])
+    assert np.array_equal(
+        fitted.predict(future=shared).Fighter, fitted.predict(future=each).Fighter
+    )
+
+
+def test_the_first_missing_value_is_named(fitted):
+    _, truth = cut(driven(), 6)
+    gone = truth[~((truth.unique_id == "b") & (truth.ds >= "2024-01-17 13:00"))]
+    with pytest.raises(FighterError) as raised:
+        fitted.predict(future=gone)
+    assert "3 of 12 values" in str(raised.value)
+    assert "column 'switch' of series 'b' at 2024-01-17 13:00" in str(raised.value)
+    with pytest.raises(FighterError, match="column 'switch' of series 'a' at 2024-01-17 10:00"):
+        fitted.predict()
+    with pytest.raises(FighterError, match="no future covariate column 'switch'"):
+        fitted.predict(future=truth.drop(columns="switch"))
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_what_comes_after_an_early_end_is_not_invented():
+    """A series that ends before the others must be told its own future as well."""
+    df = driven()
+    early = df[~((df.unique_id == "b") & (df.ds >= "2024-01-15"))]
+    model = tiny(future=["switch"], **{**SETTINGS, "max_epochs": 1}).fit(early)
+    after_a = pd.DataFrame(
+        {"ds": pd.date_range("2024-01-17 16:00", periods=6, freq="h"), "switch": 1.0}
+    )
+    with pytest.raises(FighterError, match="of series 'b' at 2024-01-15"):
+        model.predict(future=after_a)
+    after_b = pd.DataFrame({"ds": pd.date_range("2024-01-15", periods=6, freq="h"), "switch": 1.0})
+    forecast = model.predict(future=pd.concat([after_a, after_b]))
+    assert forecast.groupby("unique_id").ds.min().tolist() == [after_a.ds[0], after_b.ds[0]]
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_rows_beyond_the_targets_may_begin_at_different_times():
+    df = driven()
+    limit = df.unique_id.map(
+        {"a": pd.Timestamp("2024-01-17 10:00"), "b": pd.Timestamp("2024-01-15")}
+    )
+    model = tiny(future=["switch"], **{**SETTINGS, "max_epochs": 1})
+    forecast = model.fit(df.assign(y=df.y.where(df.ds < limit))).predict()
+    assert forecast.groupby("unique_id").ds.min().tolist() == limit.unique().tolist()
+
+
+def test_past_covariates_are_used():
+    """The covariate tells the next value, and the series itself does not."""
+    rng = np.random.default_rng(0)
+    tells = rng.normal(size=601)
+    times = pd.date_range("2024-01-01", periods=600, freq="h")
+    df = pd.DataFrame({"unique_id": "a", "ds": times, "y": tells[:-1], "hint": tells[1:]})
+    settings = {**SETTINGS, "horizon": 1}
+    scores = {}
+    for past in ((), ("hint",)):
+        columns = ["unique_id", "ds", "y", *past]
+        model = small("linear", past=past, **settings).fit(df[columns][:500])
+        scores[past] = model.evaluate(df[columns], last=100).scaled_mae[0]
+    assert scores[("hint",)] < 0.5 * scores[()]
+
+
+def test_static_covariates_numeric_and_categorical():
+    rng = np.random.default_rng(0)
+    rows, parts = 200, []
+    kinds = {"a": ("up", 1.0), "b": ("down", 1.0), "c": ("up", 3.0), "d": ("down", 3.0)}
+    switch = rng.integers(0, 2, rows).astype(float)
+    for name, (kind, size) in kinds.items():
+        y = (1 if kind == "up" else -1) * size * switch + 0.1 * rng.normal(size=rows)
+        times = pd.date_range("2024-01-01", periods=rows, freq="h")
+        parts.append(pd.DataFrame({"unique_id": name, "ds": times, "y": y, "switch": switch}))
+    df = pd.concat(parts, ignore_index=True)
+    static = pd.DataFrame(
+        [(name, *row) for name, row in kinds.items()], columns=["unique_id", "kind", "size"]
+    )
+    history, truth = cut(df, 6)
+    settings = {**SETTINGS, "adjacency": "cosine"}
+    with_static = tiny(future=["switch"], **settings).fit(history, static=static)
+    without = tiny(future=["switch"], **settings).fit(history)
+    future = truth.drop(columns="y")
+    assert error(with_static.predict(future=future), truth) < 0.5 * error(
+        without.predict(future=future), truth
+    )
+    # those of known series are remembered; those of new ones must be told
+    assert len(with_static.predict(history, future=future)) == 24
+    new = history[history.unique_id == "a"].assign(unique_id="z")
+    new_future = future[future.unique_id == "a"].assign(unique_id="z")
+    with pytest.raises(FighterError, match=r"series 'z' was not trained on.*static="):
+        with_static.predict(new, future=new_future)
+    told = pd.DataFrame({"unique_id": ["z"], "kind": ["up"], "size": [1.0]})
+    assert len(with_static.predict(new, future=new_future, static=told)) == 6
+    with pytest.raises(FighterError, match="'sideways', which is not among the categories"):
+        with_static.predict(new, future=new_future, static=told.assign(kind="sideways"))
+    with pytest.raises(FighterError, match="fitted without static covariates"):
+        without.predict(history, future=future, static=static)
+    again = with_static.fit(history, warm_start=True)
+    assert error(again.predict(future=future), truth) < 1
+
+
+def test_a_covariate_that_is_not_there():
+    with pytest.raises(FighterError, match="no past covariate column 'wind'"):
+        tiny(past=["wind"]).fit(waves(60))

@@ -1,0 +1,135 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from fighter import FighterError
+from fighter.data.windows import MOST_AT_ONCE, Windows
+
+from ..tables import CONVERT, tail, tiny, waves
+from ..training.nets import same_weights
+from .small import small
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_evaluate_against_every_window_by_hand(monkeypatch):
+    df = waves(70)
+    df.loc[[65, 66, 120], "y"] = np.nan
+    model = tiny(level=[80]).fit(tail(df, 20))
+    monkeypatch.setitem(MOST_AT_ONCE, "cpu", (18 * 2 * 4, 256))  # batches of 4: the last has 3
+    scores = model.evaluate(df, last=20).set_index("unique_id")
+    stamps, errors, inside = np.sort(df.ds.unique()), [], []
+    for origin in range(50, 65):  # every forecast origin whose six targets lie in the last 20 rows
+        forecast = model.predict(df[df.ds < stamps[origin]])
+        both = forecast.merge(df, on=["unique_id", "ds"]).dropna(subset="y")
+        errors.append(both.assign(error=both.Fighter - both.y)[["unique_id", "error"]])
+        held = both.y.between(both["Fighter-lo-80"], both["Fighter-hi-80"])
+        inside.append(pd.DataFrame({"unique_id": both.unique_id, "held": 100.0 * held}))
+    error = pd.concat(errors).groupby("unique_id").error
+    assert (scores.windows == 15).all()
+    assert scores.mae.to_numpy() == pytest.approx(error.apply(lambda e: e.abs().mean()), rel=1e-4)
+    assert scores.mse.to_numpy() == pytest.approx(error.apply(lambda e: (e**2).mean()), rel=1e-4)
+    held = pd.concat(inside).groupby("unique_id").held.mean()
+    assert scores["coverage-80"].to_numpy() == pytest.approx(held, abs=1e-6)
+    scale = df[df.ds < stamps[50 - model.plan.validation]].groupby("unique_id").y.std(ddof=0)
+    assert scores.scaled_mae.to_numpy() == pytest.approx(scores.mae / scale, rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_a_series_without_targets_has_no_score():
+    df = waves(70)
+    model = tiny().fit(tail(df, 20))
+    gone = df.assign(y=df.y.where((df.unique_id == "a") | (df.ds < np.sort(df.ds.unique())[-20])))
+    scores = model.evaluate(gone, last=20)
+    assert scores.mae.notna().tolist() == [True, False]
+
+
+def test_evaluate_in_bounded_batches(monkeypatch):
+    """However many series there are, a batch holds a bounded number of values."""
+    df = waves(60, ids=[f"s{i}" for i in range(30)])
+    model = small("linear").fit(df)
+    sizes = []
+    gather = Windows.gather
+
+    def spy(self, index):
+        sizes.append(len(index))
+        return gather(self, index)
+
+    monkeypatch.setattr(Windows, "gather", spy)
+    monkeypatch.setitem(MOST_AT_ONCE, "cpu", (18 * 30 * 5, 256))
+    model.evaluate(df)
+    assert max(sizes) == 5
+    assert sum(sizes) == 60 - 18 + 1
+
+
+def test_evaluate_too_short():
+    model = tiny().fit(waves(60))
+    with pytest.raises(FighterError, match="needs lookback 12 \\+ horizon 6 = 18"):
+        model.evaluate(waves(10))
+    with pytest.raises(FighterError, match="No window fits"):
+        model.evaluate(waves(60), last=5)
+
+
+@pytest.mark.parametrize("backend", CONVERT)
+def test_cross_validation_columns_and_windows(backend):
+    df = waves(70)
+    table = tiny(level=[80]).cross_validation(CONVERT[backend](df), n_windows=3, step_size=4)
+    assert isinstance(table, type(CONVERT[backend](df)))
+    found = table if backend == "pandas" else table.to_pandas()
+    assert found.columns.tolist() == [
+        "unique_id", "ds", "cutoff", "Fighter", "Fighter-lo-80", "Fighter-hi-80", "y",
+    ]  # fmt: skip
+    stamps = np.sort(df.ds.unique())
+    assert np.sort(found.cutoff.unique()).tolist() == stamps[[55, 59, 63]].tolist()
+    assert (found.groupby(["unique_id", "cutoff"]).size() == 6).all()
+    ahead = (found.ds - found.cutoff) / pd.Timedelta(hours=1)
+    assert set(ahead) == {1, 2, 3, 4, 5, 6}
+    both = found.merge(df, on=["unique_id", "ds"], suffixes=("", "_true"))
+    assert np.array_equal(both.y, both.y_true)
+
+
+def test_cross_validation_leaves_the_model_alone():
+    df = waves(70)
+    model = tiny().fit(df)
+    before, network = model.predict(), model.network
+    model.cross_validation(df, n_windows=2)
+    assert model.network is network
+    assert model.predict().equals(before)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_cross_validation_does_not_know_what_comes_after_a_cutoff(refit):
+    df = waves(70, noise=0.3)
+    model = tiny(n := 6)
+    first = model.cross_validation(df, n_windows=3, refit=refit)
+    for k, cutoff in enumerate(np.sort(first.cutoff.unique())):
+        spoiled = df.assign(y=df.y.where(df.ds <= cutoff, 1e3 + 17 * df.index))
+        again = model.cross_validation(spoiled, n_windows=3, refit=refit)
+        mine = first.cutoff == cutoff
+        assert mine.sum() == 2 * n
+        assert np.array_equal(again[mine].Fighter, first[mine].Fighter), k
+
+
+def test_refit_learns_from_what_came_between():
+    df = waves(90, noise=0.3)
+    still = tiny().cross_validation(df, n_windows=3)
+    moving = tiny().cross_validation(df, n_windows=3, refit=True)
+    same = still.groupby("cutoff").Fighter.agg(list) == moving.groupby("cutoff").Fighter.agg(list)
+    assert same.tolist() == [True, False, False]
+    # a window of a refitted model is what fit and predict give by hand
+    cutoff = still.cutoff.max()
+    by_hand = tiny().fit(df[df.ds <= cutoff])
+    assert np.allclose(moving[moving.cutoff == cutoff].Fighter, by_hand.predict().Fighter)
+    first = tiny().fit(df[df.ds <= still.cutoff.min()])
+    assert not same_weights(first.network, by_hand.network)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        ({"n_windows": 0}, "n_windows=0"),
+        ({"n_windows": 10}, r"10 windows 6 apart leave 10 of 70 rows to train on, needs 18"),
+    ],
+)
+def test_cross_validation_refuses(ask, message):
+    with pytest.raises(FighterError, match=message):
+        tiny().cross_validation(waves(70), **ask)

@@ -1,0 +1,178 @@
+"""Forecasts as graphs: exact, in the table's words and units."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from fighter import FighterError
+
+from ..tables import CONVERT, tail, tiny, waves
+from .test_covariates import cut, driven
+
+MODELS = {
+    **{
+        f"fighter-{nodes}-{adjacency}": {"nodes": nodes, "adjacency": adjacency}
+        for nodes, adjacency in [
+            ("series", "lazy"), ("series", "static"), ("series", "cosine"), ("series", "mixed"),
+            ("patch", "cosine"), ("time", "dynamic"),
+        ]
+    },
+    "fighter-long-cycle": {"cycle": 30, "lookback": 24},
+    "transformer": {"model": "transformer"},
+    "patchtst": {"model": "patchtst"},
+    **{name: {"model": name} for name in ("itransformer", "informer", "autoformer", "reformer")},
+}  # fmt: skip
+
+
+def predicted(model, unique_id, step, **more) -> float:
+    table = model.predict(**more)
+    return table[table.unique_id == unique_id][model.column].iloc[step - 1]
+
+
+def check(graph, value: float, cycle_before_norm: bool = False) -> None:
+    """The graph is of that forecast, and adds up to it."""
+    assert graph.forecast == pytest.approx(value, rel=1e-5)
+    total = sum(graph.terms.values()) + graph.sources.sum()
+    assert total == pytest.approx(graph.forecast, rel=1e-10)
+    for layer in (
+        () if cycle_before_norm else graph.layers
+    ):  # a cycle outside comes after all layers
+        inside = graph.forecast - graph.terms["level"] - graph.terms.get("covariates", 0.0)
+        assert layer.parts.sum() + layer.rest == pytest.approx(inside, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_model_adds_up_to_its_forecast(name):
+    model = tiny(level=[80], **MODELS[name]).fit(waves(90, ids=("a", "b", "c")))
+    assert model.network.cycle_before_norm == ("long" in name)
+    graph = model.explain(unique_id="b", step=3)
+    check(graph, predicted(model, "b", 3), model.network.cycle_before_norm)
+    assert bool(graph.layers) == (name not in ("informer", "autoformer", "reformer"))
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_holes_have_no_part():
+    df = waves(90)
+    df.loc[df.index[80:85], "y"] = np.nan  # within the last look-back of a
+    model = tiny().fit(df)
+    graph = model.explain(unique_id="a", step=1)
+    check(graph, predicted(model, "a", 1))
+    hidden = np.isnan(graph.past)
+    assert hidden.any()
+    assert not graph.sources[:, hidden].any()
+    assert graph.sources.sum(0)[~hidden].all()
+
+
+def test_covariates_are_a_term_of_their_own():
+    history, ahead = cut(driven(120), 6)
+    model = tiny(future=["switch"], max_epochs=4, cycle=None).fit(history)
+    future = ahead.drop(columns="y")
+    graph = model.explain(unique_id="b", step=2, future=future)
+    check(graph, predicted(model, "b", 2, future=future))
+    assert graph.terms["covariates"] != 0
+    assert "cycle" not in graph.terms
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_another_history_and_series_that_end_early():
+    df = waves(120)
+    short = df[(df.unique_id == "b") | (df.ds < df.ds.max() - pd.Timedelta(hours=5))]
+    model = tiny().fit(tail(df, 20))
+    graph = model.explain(short, unique_id="a", step=6)
+    check(graph, predicted(model, "a", 6, df=short))
+    assert pd.Timestamp(graph.time) == short[short.unique_id == "a"].ds.max() + pd.Timedelta("6h")
+
+
+@pytest.mark.parametrize("backend", CONVERT)
+def test_edges_are_a_table_of_the_type_that_came_in(backend):
+    model = tiny().fit(CONVERT[backend](waves(90)))
+    graph = model.explain(unique_id="a", step=2)
+    table = graph.edges()
+    assert type(table) is type(CONVERT[backend](waves(5)))
+    rows = pl.DataFrame(table) if backend != "pandas" else pl.from_pandas(table)
+    assert rows.columns == ["source", "time", "lag", "target", "step", "hop", "part", "share"]
+    assert rows["part"].sum() == pytest.approx(graph.sources.sum(), rel=1e-9)
+    assert rows["share"].abs().sum() == pytest.approx(1)
+    assert rows["part"].abs().is_sorted(descending=True)
+    first = rows.row(0, named=True)
+    place = list(graph.times.astype("datetime64[ns]")).index(np.datetime64(first["time"]))
+    series = graph.ids.index(first["source"])
+    assert graph.sources[first["hop"], place, series] == first["part"]
+    assert first["lag"] == len(graph.times) - place + 1  # to the second step ahead
+
+
+def test_top_keeps_the_largest():
+    graph = tiny().fit(waves(90)).explain(unique_id="a")
+    table, top = graph.edges(), graph.edges(top=7)
+    pd.testing.assert_frame_equal(top, table.head(7))
+    edges = graph.layer_edges(top=4)
+    assert list(edges.columns) == ["head", "hop", "source", "target", "weight", "part", "share"]
+    assert len(edges) == 4
+    assert set(graph.layer_edges().target) == {"a"}  # the last layer: only what reaches the target
+
+
+def test_networkx():
+    graph = tiny().fit(waves(90)).explain(unique_id="a", step=3)
+    made = graph.to_networkx(top=10)
+    assert isinstance(made, nx.MultiDiGraph)
+    assert made.number_of_edges() == 10
+    assert made.in_degree(("a", -3)) == 10
+    parts = sorted((abs(d["part"]) for *_, d in made.edges(data=True)), reverse=True)
+    assert parts == pytest.approx(graph.edges(top=10).part.abs().tolist())
+
+
+def test_summary_speaks_of_the_largest_and_of_time():
+    model = tiny().fit(waves(90, ids=("north", "south")))
+    graph = model.explain(unique_id="south", step=2)
+    text = graph.summary()
+    row, series = np.unravel_index(np.abs(graph.sources).sum(0).argmax(), graph.past.shape)
+    who = "its own value" if graph.ids[series] == "south" else graph.ids[series]
+    lag = len(graph.times) - row + 1
+    assert f"from {who} {graph.freq.span(int(lag))} before" in text
+    assert "south at 2024-01-04 19:00 (step 2)" in text
+    assert "not what the forecast would be without a value" in text
+
+
+def test_wrong_questions_are_answered():
+    model = tiny().fit(waves(60))
+    with pytest.raises(FighterError, match="unique_id='c': needs one of the series, 'a', 'b'"):
+        model.explain(unique_id="c")
+    with pytest.raises(FighterError, match="unique_id=None"):
+        model.explain()
+    with pytest.raises(FighterError, match="step=7: needs a whole number from 1 to horizon=6"):
+        model.explain(unique_id="a", step=7)
+    graph = model.explain(unique_id="a")
+    with pytest.raises(FighterError, match="top=0"):
+        graph.edges(top=0)
+    with pytest.raises(FighterError, match="layer=3: the model has 1 layers"):
+        graph.layer_edges(layer=3)
+    assert tiny().fit(waves(60, ids=("a",))).explain().target == "a"
+
+
+def test_all_forecasts_one_after_the_other():
+    model = tiny(level=[80]).fit(waves(90, ids=("a", "b", "c")))
+    graphs = model.explain_all(steps=[1, 6])
+    assert iter(graphs) is graphs  # nothing is computed before it is asked for
+    table = model.predict()
+    seen = []
+    for graph in graphs:
+        own = table[(table.unique_id == graph.target)].Fighter.iloc[graph.step - 1]
+        check(graph, own)
+        alone = model.explain(unique_id=graph.target, step=graph.step)
+        np.testing.assert_allclose(graph.sources, alone.sources, rtol=1e-3, atol=1e-6)
+        own, other = graph.layers[0].parts, alone.layers[0].parts
+        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-6)
+        seen.append((graph.target, graph.step))
+    assert seen == [(name, step) for name in "abc" for step in (1, 6)]
+    assert len(list(model.explain_all())) == 3 * 6
+
+
+def test_a_graph_is_shown_in_a_few_words():
+    graph = tiny().fit(waves()).explain(unique_id="b", step=2)
+    assert (
+        repr(graph) == f"<TemporalGraph of 'b' at 2024-01-06 01:00, step 2: {graph.forecast:.4g}>"
+    )
+    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 8 heads, powers (0, 1, 2)>"
+    assert str(graph) == graph.summary()

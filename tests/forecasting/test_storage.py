@@ -1,0 +1,249 @@
+import datetime as dt
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from fighter import FighterError, Forecaster, TextClassifier
+from fighter.forecasting.forecaster import COLUMNS
+from fighter.models import CORES
+from fighter.training import checkpoint
+
+from ..tables import CONVERT, tiny, waves
+from ..training.nets import same_weights
+from .small import small
+
+GOLDEN = Path(__file__).parents[1] / "fixtures" / "golden"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+@pytest.mark.parametrize("model", CORES)
+def test_every_model_from_table_to_file_and_back(tmp_path, model):
+    """Predictions are bit-equal, of a table with holes, also at its end."""
+    df = waves(80)
+    df.loc[[30, 31, 79], "y"] = np.nan
+    before = small(model, level=[80], max_epochs=1).fit(df)
+    forecast = before.predict()
+    name = COLUMNS[model]
+    assert forecast.columns.tolist()[2:] == [name, f"{name}-lo-80", f"{name}-hi-80"]
+    assert len(forecast) == 12
+    assert forecast.notna().all(axis=None)
+    assert (forecast[f"{name}-lo-80"] < forecast[f"{name}-hi-80"]).all()
+    before.save(tmp_path / "m")
+    after = Forecaster.load(tmp_path / "m")
+    assert same_weights(before.network, after.network)
+    assert after.predict().equals(before.predict())
+    assert after.predict(waves(90)).equals(before.predict(waves(90)))
+    assert after.evaluate(df).equals(before.evaluate(df))
+    assert json.dumps(after.get_params()) == json.dumps(before.get_params())
+    assert next(iter(after.network.state_dict().values()), torch.zeros(1)).device.type == "cpu"
+    after.save(tmp_path / "again")  # a copy of a copy is the same
+    assert (tmp_path / "again" / CONFIG).read_text() == (tmp_path / "m" / CONFIG).read_text()
+    assert after.fit(df, warm_start=True).predict().shape == before.predict().shape
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_everything_is_kept(tmp_path):
+    """Unequal ends, covariates of all kinds, numbers of numpy in the settings."""
+    df = waves(80)
+    df["temperature"] = np.cos(np.arange(len(df)))
+    df["holiday"] = (np.arange(len(df)) % 5 == 0).astype(float)
+    df.loc[(df.unique_id == "a") & (df.index >= 70), "y"] = np.nan  # what follows is known future
+    df.loc[(df.unique_id == "b") & (df.index >= 140), "y"] = np.nan
+    static = pd.DataFrame({"unique_id": ["a", "b"], "kind": ["x", "y"], "size": [1, 2]})
+    model = tiny(
+        np.int64(6), np.int64(12), level=np.array([80.0]), past=["temperature"],
+        future=("holiday",), seed=np.int64(1), missing_values=[float("inf")],
+    ).fit(df, static=static)  # fmt: skip
+    model.save(tmp_path / "m")
+    after = Forecaster.load(tmp_path / "m")
+    assert after.predict().equals(model.predict())
+    assert after.predict().groupby("unique_id").ds.min().nunique() == 2
+
+
+@pytest.mark.parametrize("backend", CONVERT)
+@pytest.mark.parametrize("ids", [(3, 5), ("a", "ü"), (dt.date(2024, 1, 1), dt.date(2024, 2, 1))])
+def test_types_of_tables_and_ids(tmp_path, backend, ids):
+    table = CONVERT[backend](waves(60, ids=ids))
+    model = tiny().fit(table)
+    model.save(tmp_path / "m")
+    after = Forecaster.load(tmp_path / "m")
+    assert after.preparation.ids == ids
+    for forecast in (after.predict(), after.predict(table)):
+        assert type(forecast) is type(table)
+        found = nested(forecast)
+        assert found == nested(model.predict())
+
+
+def nested(table) -> dict[str, list]:
+    if isinstance(table, pd.DataFrame):
+        table = pl.from_pandas(table)
+    return table.to_pydict() if isinstance(table, pa.Table) else table.to_dict(as_series=False)
+
+
+def test_config_can_be_read(tmp_path):
+    tiny(level=[80]).fit(waves(60)).save(tmp_path / "m")
+    assert sorted(p.name for p in (tmp_path / "m").iterdir()) == [CONFIG, WEIGHTS]
+    config = json.loads((tmp_path / "m" / CONFIG).read_text())
+    assert config["format"] == 1
+    assert config["settings"]["horizon"] == 6
+    assert config["ids"] == ["a", "b"]
+    assert config["plan"]["lookback"] == 12
+
+
+def test_saving_again_replaces(tmp_path):
+    tiny(3).fit(waves(60)).save(tmp_path)
+    tiny(4).fit(waves(60)).save(tmp_path)
+    assert len(Forecaster.load(tmp_path).predict()) == 8
+
+
+@pytest.mark.parametrize("name", ["thesis.docx", CONFIG, WEIGHTS])
+def test_what_is_not_ours_is_not_overwritten(tmp_path, name):
+    model = tiny().fit(waves(60))
+    (tmp_path / name).write_text('{"precious": true}')
+    with pytest.raises(FighterError, match="exists and is not a saved model"):
+        model.save(tmp_path)
+    with pytest.raises(FighterError, match="exists and is not a saved model"):
+        model.save(tmp_path / name)
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == '{"precious": true}'
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", [0, 1, 2, 3])
+def test_a_kill_while_saving_leaves_the_old_or_the_new(tmp_path, monkeypatch, moment):
+    old, new = tiny(3).fit(waves(60)), tiny(4).fit(waves(60))
+    old.save(tmp_path)
+    calls = 0
+    real = {"fsync": os.fsync, "replace": Path.replace}
+
+    def counted(name):
+        def step(*args):
+            nonlocal calls
+            calls += 1
+            if calls > moment:
+                monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+                raise Killed
+            return real[name](*args)
+
+        return step
+
+    monkeypatch.setattr(checkpoint.os, "fsync", counted("fsync"))
+    monkeypatch.setattr(Path, "replace", counted("replace"))
+    with pytest.raises(Killed):
+        new.save(tmp_path)
+    monkeypatch.undo()
+    expected = old if moment < 2 else new
+    assert Forecaster.load(tmp_path).predict().equals(expected.predict())
+    new.save(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [CONFIG, WEIGHTS]
+
+
+def test_damaged_or_absent(tmp_path):
+    with pytest.raises(FighterError, match=f"holds no saved model: {WEIGHTS} is missing"):
+        Forecaster.load(tmp_path / "nowhere")
+    tiny().fit(waves(60)).save(tmp_path)
+    whole = (tmp_path / WEIGHTS).read_bytes()
+    for cut in (0, 5, 100, len(whole) // 2):
+        (tmp_path / WEIGHTS).write_bytes(whole[:cut])
+        with pytest.raises(FighterError, match="holds a damaged model"):
+            Forecaster.load(tmp_path)
+    (tmp_path / WEIGHTS).write_bytes(whole)
+    tensors = load_file(tmp_path / WEIGHTS)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    for change, message in (
+        ({"format": 99}, "saved in format 99, this version reads 1"),
+        ({"settings": {"horizon": 6, "depth": 3}}, "damaged model.*depth"),
+        ({"plan": {}}, "damaged model"),
+    ):
+        text = json.dumps({**config, **change})
+        save_file(tensors, tmp_path / WEIGHTS, metadata={"config": text})
+        with pytest.raises(FighterError, match=message):
+            Forecaster.load(tmp_path)
+    del tensors["scaler.shift"]
+    save_file(tensors, tmp_path / WEIGHTS, metadata={"config": json.dumps(config)})
+    with pytest.raises(FighterError, match=r"damaged model.*shift"):
+        Forecaster.load(tmp_path)
+
+
+def test_what_another_estimator_has_saved_is_named(tmp_path):
+    text = TextClassifier(max_epochs=1, width=4, heads=1, validation=0, verbose=False)
+    text.fit(["up", "down"], ["good", "bad"]).save(tmp_path / "text")
+    with pytest.raises(FighterError) as error:
+        Forecaster.load(tmp_path / "text")
+    assert "holds a TextClassifier, not a Forecaster" in str(error.value)
+    assert f"load it with fighter.TextClassifier.load({str(tmp_path / 'text')!r})" in str(
+        error.value
+    )
+    tiny().fit(waves(60)).save(tmp_path / "series")
+    with pytest.raises(FighterError, match="holds a"):
+        TextClassifier.load(tmp_path / "series")
+
+    class Own(Forecaster):
+        """Somebody's own, which loads what its parent has saved, and the other way round."""
+
+    own = Own.load(tmp_path / "series")
+    own.save(tmp_path / "own")
+    assert Forecaster.load(tmp_path / "own").predict().equals(own.predict())
+
+
+def test_settings_that_were_once_ignored_do_not_hinder(tmp_path):
+    """All models were once saved with settings of Fighter's, which the others did not have."""
+    df = waves(60)
+    small("linear").fit(df).save(tmp_path)
+    tensors, config = load_file(tmp_path / WEIGHTS), json.loads((tmp_path / CONFIG).read_text())
+    config["settings"] |= {"nodes": "series", "kappa": 3, "heads": 8, "layers": 2, "width": 16}
+    del config["estimator"]
+    save_file(tensors, tmp_path / WEIGHTS, metadata={"config": json.dumps(config)})
+    model = Forecaster.load(tmp_path)
+    assert not model._given()
+    assert model.fit(df).predict().shape == (12, 3)
+
+
+def test_settings_made_for_the_next_fit_do_not_hinder(tmp_path):
+    model = small("linear").fit(waves(60))
+    model.set_params(model="fighter", kappa=2).save(tmp_path)
+    assert Forecaster.load(tmp_path).predict().equals(model.predict())
+
+
+def test_not_fitted(tmp_path):
+    with pytest.raises(FighterError, match="has not been fitted"):
+        tiny().save(tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
+def golden_model() -> Forecaster:
+    """How the golden model was made; run this file with ``python -m`` to make it anew."""
+    model = tiny(4, 8, level=[80], cycle=6, max_epochs=8, lr=0.01, ema=0.9)
+    return model.fit(waves(90, ids=("north", "south")))
+
+
+def test_a_model_that_was_saved_long_ago():
+    """If this fails, saved models of users fail too: raise the format, and read the old one."""
+    model = Forecaster.load(GOLDEN)
+    expected = pd.read_csv(GOLDEN.with_suffix(".csv"), parse_dates=["ds"])
+    forecast = model.predict()
+    assert forecast.unique_id.tolist() == expected.unique_id.tolist()
+    assert forecast.ds.tolist() == expected.ds.tolist()
+    for name in ("Fighter", "Fighter-lo-80", "Fighter-hi-80"):
+        assert forecast[name].to_numpy() == pytest.approx(expected[name].to_numpy(), rel=1e-5)
+
+
+if __name__ == "__main__":
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    GOLDEN.parent.mkdir(exist_ok=True)
+    made = golden_model()
+    made.save(GOLDEN)
+    made.predict().to_csv(GOLDEN.with_suffix(".csv"), index=False)

@@ -1,0 +1,309 @@
+"""Data in, forecast out."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+from fighter import FighterError
+from fighter.errors import DataWarning
+from fighter.models import CORES
+
+from ..tables import CONVERT, tail, tiny, waves, wide
+from ..training.nets import same_weights
+from .small import small
+
+TYPES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
+
+
+def rows_of(table) -> dict[str, list]:
+    if isinstance(table, pa.Table):
+        return table.to_pydict()
+    if isinstance(table, pl.DataFrame):
+        return table.to_dict(as_series=False)
+    return table.to_dict(orient="list")
+
+
+@pytest.mark.parametrize("backend", CONVERT)
+@pytest.mark.parametrize("shape", ["long", "wide", "renamed"])
+def test_same_type_out_and_the_same_forecast(backend, shape):
+    df, names, settings = waves(60), ("unique_id", "ds"), {}
+    expected = tiny().fit(df).predict()
+    if shape == "wide":
+        df = wide(df).reset_index()
+    if shape == "renamed":
+        names = ("meter", "hour")
+        settings = {"id_col": "meter", "time_col": "hour", "target_col": "kwh"}
+        df = df.rename(columns={"unique_id": "meter", "ds": "hour", "y": "kwh"})
+    table = CONVERT[backend](df)
+    model = tiny(**settings).fit(table)
+    for forecast in (model.predict(), model.predict(table)):
+        assert isinstance(forecast, TYPES[backend])
+        found = rows_of(forecast)
+        assert list(found) == [*names, "Fighter"]
+        assert found[names[0]] == expected.unique_id.tolist()
+        assert [pd.Timestamp(t) for t in found[names[1]]] == expected.ds.tolist()
+        assert found["Fighter"] == pytest.approx(expected.Fighter.tolist(), rel=1e-6)
+
+
+def test_order_of_rows_and_of_ids_does_not_matter():
+    df = waves(60, ids=("a", "b", "c"))
+    model = tiny().fit(df)
+    expected = model.predict(df)
+    shuffled = df.sample(frac=1, random_state=0)
+    turned = df.sort_values(["unique_id", "ds"], ascending=[False, True])
+    for other in (shuffled, turned):
+        found = model.predict(other).set_index(["unique_id", "ds"]).Fighter
+        right = expected.set_index(["unique_id", "ds"]).Fighter.loc[found.index]
+        assert np.array_equal(found, right)
+
+
+def test_each_series_is_forecast_from_its_own_end_and_start():
+    df = waves(100, ids=("a", "b", "c"))
+    a, b, c = (df[df.unique_id == name] for name in "abc")
+    uneven = pd.concat([a, b[:70], c[30:]])
+    with pytest.warns(DataWarning, match="'b' by 30 steps; each is forecast from its own end"):
+        model = tiny().fit(uneven)
+    own = model.predict()
+    for name, last in (("a", a), ("b", b[:70]), ("c", c)):
+        assert own[own.unique_id == name].ds.min() == last.ds.max() + pd.Timedelta(hours=1)
+    # the end of b lies further back than a look-back: its forecast is that of the table cut there
+    with pytest.warns(DataWarning):
+        again = model.predict(uneven)
+    assert np.array_equal(own.Fighter, again.Fighter)
+    with pytest.warns(DataWarning):
+        early = model.predict(uneven[uneven.ds <= b[:70].ds.max()])
+    assert np.allclose(own[own.unique_id == "b"].Fighter, early[early.unique_id == "b"].Fighter)
+
+
+@pytest.mark.parametrize("step", [1, 5])
+def test_integer_axis(step):
+    df = waves(60)
+    df["ds"] = np.tile(100 + step * np.arange(60), 2)
+    forecast = tiny().fit(df).predict()
+    assert forecast.ds.tolist() == 2 * [100 + step * (60 + k) for k in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("freq", "start", "first"),
+    [
+        ("MS", "2001-01-01", "2011-01-01"),
+        ("ME", "2001-01-31", "2011-01-31"),
+        ("B", "2024-01-01", "2024-06-17"),
+        ("D", "2024-01-01", "2024-04-30"),
+        ("W-SUN", "2020-01-05", "2022-04-24"),
+        ("10min", "2024-01-01", "2024-01-01 20:00"),
+    ],
+)
+def test_calendars(freq, start, first):
+    forecast = tiny().fit(waves(120, freq=freq, start=start)).predict()
+    stamps = pd.date_range(first, periods=6, freq=freq)
+    assert forecast[forecast.unique_id == "a"].ds.tolist() == stamps.tolist()
+    assert np.isfinite(forecast.Fighter).all()
+
+
+def test_dates_come_back_as_dates():
+    df = waves(60, freq="D")
+    df["ds"] = df.ds.dt.date
+    forecast = tiny().fit(df).predict()
+    assert forecast.ds[0] == dt.date(2024, 3, 1)
+
+
+def test_ten_minutes_with_missing_stamps_doubles_and_sentinels():
+    df = waves(200, freq="10min")
+    df.loc[[5, 250], "y"] = -9999
+    df.loc[7, "y"] = np.nan
+    broken = pd.concat([df.drop(index=[50, 51, 52, 333]), df.loc[[80]]])
+    with pytest.warns(DataWarning) as told:
+        model = tiny(missing_values=[-9999]).fit(broken)
+    (message,) = (str(warning.message) for warning in told)
+    assert "1 duplicated time stamp (first: 'a' at 2024-01-01 13:20)" in message
+    assert (
+        "4 missing time stamps in 2 series ('a' 3, 'b' 1; first: 'a' at 2024-01-01 08:20)"
+        in message
+    )
+    assert "2 values of -9999 in 2 series" in message
+    assert "1 empty values (NaN) in 1 series ('a' 1; first: 'a' at 2024-01-01 01:10)" in message
+    forecast = model.predict()
+    assert forecast.ds.min() == pd.Timestamp("2024-01-02 09:20")
+    assert np.isfinite(forecast.Fighter).all()
+    assert forecast.Fighter.between(-5, 15).all()
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_what_is_not_observed_does_not_matter():
+    """Two marks for missing, hidden under different numbers: equal weights, equal forecasts."""
+    fits = []
+    for mark in (-9999.0, 31.5):
+        df = waves(80)
+        df.loc[df.index % 5 == 2, "y"] = mark
+        model = tiny(missing_values=[mark], level=[80]).fit(df)
+        fits.append((model, model.predict(), model.evaluate(df)))
+    assert same_weights(fits[0][0].network, fits[1][0].network)
+    assert fits[0][1].equals(fits[1][1])
+    assert fits[0][2].equals(fits[1][2])
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+@pytest.mark.parametrize("model", CORES)
+def test_a_forecast_is_never_nan(model):
+    df = waves(80, ids=("a", "b", "c"))
+    df.loc[(df.unique_id == "b") & (df.ds >= df.ds.max() - pd.Timedelta(hours=20)), "y"] = np.nan
+    fitted = small(model, level=[80], max_epochs=1).fit(df)
+    forecast = fitted.predict()
+    assert len(forecast) == 18
+    assert np.isfinite(forecast.iloc[:, 2:]).all(axis=None)
+    b = forecast[forecast.unique_id == "b"].iloc[:, 2]
+    assert b.between(0, 20).all()  # no look-back at all: about the level of its past
+
+
+def test_constant_series():
+    df = waves(80)
+    df.loc[df.unique_id == "a", "y"] = 7.0
+    forecast = tiny(level=[80]).fit(df).predict()
+    a = forecast[forecast.unique_id == "a"].iloc[:, 2:]
+    assert np.allclose(a, 7, atol=0.2)
+    everything = tiny(level=[80]).fit(df[df.unique_id == "a"]).predict()
+    assert np.allclose(everything.iloc[:, 2:], 7, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("level", "spread"), [(1e9, 1.0), (0.0, 1e-9), (-1e12, 1e6), (1e-6, 1e-12)]
+)
+def test_huge_and_tiny_values_keep_their_precision(level, spread):
+    df = waves(96)
+    plain = tiny().fit(df).predict().Fighter
+    df["y"] = level + spread * df.y
+    moved = tiny().fit(df).predict().Fighter
+    assert np.allclose((moved - level) / spread, plain, atol=2e-2)
+
+
+def test_too_short_says_the_numbers():
+    with pytest.raises(FighterError) as error:
+        tiny(horizon=24, lookback=96).fit(waves(40, ids=("a",)))
+    assert "series 'a' has 40 points, needs lookback 96 + horizon 24 = 120" in str(error.value)
+    with pytest.raises(FighterError, match="intervals are calibrated on validation rows, and 20"):
+        tiny(level=[80]).fit(waves(20))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda df: df.head(0), "The table is empty"),
+        (lambda df: df.rename(columns={"y": "Y"}), "no target column 'y'.*Did you mean 'Y'"),
+        (lambda df: df.assign(y=df.y.astype(str) + "x"), "must hold numbers"),
+        (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
+        (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value: 'b'"),
+        (lambda df: df.to_numpy(), "Expected a pandas, polars or pyarrow table"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_and_nothing_is_written(spoil, message, tmp_path):
+    place = tmp_path / "run"
+    model = tiny()
+    with pytest.raises(FighterError, match=message):
+        model.fit(spoil(waves(60)), folder=place)
+    assert not place.exists()
+    with pytest.raises(FighterError, match="has not been fitted"):
+        model.predict()
+
+
+def test_a_short_history_is_enough_to_predict_from():
+    df = waves(80)
+    model = tiny().fit(df)
+    forecast = model.predict(df.groupby("unique_id").tail(3))
+    assert np.isfinite(forecast.Fighter).all()
+    assert forecast.ds.tolist() == model.predict().ds.tolist()
+
+
+# ---- later data, other series --------------------------------------------------------------------
+
+
+def test_predicting_later_data_is_what_a_fresh_window_gives():
+    """The same look-back gives the same forecast, whatever lies before it in the table."""
+    df = waves(130)
+    model = tiny(cycle=24).fit(tail(df, 30))
+    whole = model.predict(df)
+    short = model.predict(df.groupby("unique_id").tail(12))
+    longer = model.predict(df.groupby("unique_id").tail(47))
+    for other in (short, longer):
+        assert other.ds.tolist() == whole.ds.tolist()
+        assert np.allclose(other.Fighter, whole.Fighter, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shift", [-31, -24, 0, 7, 100])
+def test_phase_of_the_cycle_for_data_that_begin_elsewhere(shift):
+    """A cycle of seven values, and tables that begin at any of them, also before the training."""
+    profile = np.array([0.0, 5, -3, 2, 8, 1, -7])
+    step = np.arange(140)
+    df = pd.DataFrame(
+        {"ds": pd.date_range("2024-01-01", periods=140, freq="h"), "y": profile[step % 7]}
+    )
+    model = small("linear", 7, 7, cycle=7, max_epochs=60, lr=0.05, ema=0.9).fit(df)
+    later = step[:20] + shift
+    other = pd.DataFrame(
+        {"ds": df.ds[0] + pd.to_timedelta(later, unit="h"), "y": profile[later % 7]}
+    )
+    forecast = model.predict(other)
+    expected = profile[(later[-1] + 1 + np.arange(7)) % 7]
+    assert np.allclose(forecast.iloc[:, 2], expected, atol=0.5)
+
+
+def test_unseen_series_and_subsets_where_nothing_is_tied():
+    df = waves(80, ids=("a", "b", "c"))
+    model = tiny(adjacency="cosine", cycle=None, level=[80]).fit(df)
+    new = waves(80, ids=("x", "y"))
+    new["y"] = 1e6 + 1e4 * new.y
+    forecast = model.predict(new)
+    assert forecast.unique_id.unique().tolist() == ["x", "y"]
+    scaled = (forecast["Fighter"] - 1e6) / 1e4
+    assert scaled[:6].between(-3, 3).all()
+    assert scaled[6:].between(7, 13).all()
+    assert (forecast["Fighter-lo-80"] <= forecast["Fighter-hi-80"]).all()
+    # an unseen series is scaled by its own past, all of it, on the way in and on the way out
+    same = new.assign(y=(new.y - 1e6) / 1e4)
+    assert np.allclose(scaled, model.predict(same).Fighter, atol=1e-3)
+    part = model.predict(df[df.unique_id != "b"])
+    assert part.unique_id.unique().tolist() == ["a", "c"]
+    mixed = model.predict(pd.concat([new[new.unique_id == "x"], df[df.unique_id == "c"]]))
+    assert set(mixed.unique_id) == {"c", "x"}
+
+
+def test_patches_serve_each_series_by_itself():
+    df = waves(80, ids=("a", "b", "c"))
+    model = tiny(nodes="patch", cycle=None).fit(df)
+    whole, part = model.predict(df), model.predict(df[df.unique_id == "b"])
+    assert np.allclose(part.Fighter, whole[whole.unique_id == "b"].Fighter, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "alternative"),
+    [
+        ({}, 'fit with adjacency="cosine"'),
+        ({"adjacency": "cosine", "cycle": 24}, "fit with cycle=None"),
+        ({"cycle": 24}, 'adjacency="cosine", which draws the graph from the input and cycle=None'),
+        ({"nodes": "time"}, 'fit with nodes="series" or "patch"'),
+        ({"model": "transformer"}, 'fit with model="fighter" with adjacency="cosine"'),
+    ],
+)
+def test_tied_settings_are_named(settings, alternative):
+    df = waves(80)
+    model = tiny(**{"cycle": None, **settings}).fit(df)
+    with pytest.raises(FighterError) as error:
+        model.predict(waves(80, ids=("a", "z")))
+    assert "tied to the 2 series it was trained on, and 'z' is not one of them" in str(error.value)
+    assert alternative in str(error.value)
+    with pytest.raises(FighterError, match="'b' is missing"):
+        model.predict(df[df.unique_id == "a"])
+
+
+def test_random_numbers_of_the_user_are_left_alone():
+    np.random.seed(3)
+    torch.manual_seed(3)
+    before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    tiny(level=[80]).fit(waves(60)).predict()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numpy_before)
