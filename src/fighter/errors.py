@@ -1,6 +1,8 @@
 """The errors and warnings a user can meet. Every message names what came and what is needed."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +30,14 @@ class FighterError(ValueError):
 
 class DataWarning(UserWarning):
     """Something in the data that a person should know about."""
+
+
+def warn_user(text: str) -> None:
+    """Issue a :class:`DataWarning` that points at the user's line, outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fighter."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, DataWarning, stacklevel=level - 1)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
