@@ -109,7 +109,7 @@ class Fitted:
         ``y`` is ``[batch, H, N, outputs]``, as the network gives it.
         """
         if self.plan.quantiles:
-            y = clamp_to_bounds(adjust(y, self._shifts_of(ids)), batch)
+            y = clamp_to_bounds(adjust(y, self.shifts_of(ids)), batch)
         return to_table_units(y, batch, scaler)
 
     def scored_windows(self, panel: Panel, last: int | None = None) -> tuple[Windows, Scaler, int]:
@@ -143,7 +143,7 @@ class Fitted:
             like=panel.like,
         )
 
-    def _shifts_of(self, ids: tuple) -> Tensor:
+    def shifts_of(self, ids: tuple) -> Tensor:
         """Return the conformal shifts of the series; new series get the mean of all."""
         if self.conformal_shifts is None:
             return torch.zeros(len(ids), len(self.plan.quantiles))
