@@ -14,7 +14,7 @@ from .data.text import KINDS, TextBatch, Texts, Tokens, hold_out
 from .errors import FighterError
 from .estimator import Estimator
 from .models.text import BLOCKS, TextNet
-from .training import Recipe, World, forget, train
+from .training import Recipe, World, remove_checkpoint, train
 from .training.inference import autocast
 
 # Settings that a fitted network is built from; the rest matters only while fitting.
@@ -155,7 +155,7 @@ class TextClassifier(Estimator):
         if place is not None:
             self.save(place)
             if World.join(self._device()).first:
-                forget(place)
+                remove_checkpoint(place)
         return self
 
     def _fit(self, texts: list[str], labels: list, **places: Any) -> None:

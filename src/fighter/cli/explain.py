@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from ..data.files import open_table
 from ..errors import FighterError
 from ..forecasting.forecaster import Forecaster
 from ..forecasting.report import MOST, save_report
 from .forecast import Folder, OptionalFile, OptionalFolder, Target, check_page
 from .messages import plain_words
-from .tables import open_table
 
 
 @plain_words()

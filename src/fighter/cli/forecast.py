@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import torch.distributed
 from tyro.conf import Positional, arg
 
-from .._files import check_target
+from .._files import CHECKPOINT, CONFIG, METRICS, check_target
+from ..data.files import WRITABLE, open_table, write_table
 from ..data.panel import Panel
 from ..errors import FighterError
 from ..explain.page import plotly_script
@@ -17,7 +18,7 @@ from ..forecasting.report import save_report
 from . import sentences as words
 from .messages import is_first, plain_words
 from .options import Settings, make_forecaster, read_settings
-from .tables import KINDS, first_rows, open_table, write_table
+from .tables import first_rows
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
@@ -106,12 +107,12 @@ def fit(
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
     check_target(out)
-    if (out / "config.json").exists() and not overwrite:
+    if (out / CONFIG).exists() and not overwrite:
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
     say = _voice(settings)
     if overwrite and is_first():
-        for name in ("metrics.jsonl", "checkpoint.safetensors"):
+        for name in (METRICS, CHECKPOINT):
             (out / name).unlink(missing_ok=True)
     fresh = not out.exists()
     try:
@@ -260,7 +261,7 @@ def _check_targets(
     table: Path | None, picture: Path | None = None, page: Path | None = None
 ) -> None:
     if table:
-        check_target(table, KINDS)
+        check_target(table, WRITABLE)
     if picture:
         check_target(picture, PICTURES)
     if page:

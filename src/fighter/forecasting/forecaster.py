@@ -16,12 +16,13 @@ from ..data import Batch, Panel, Scaler, Scheme, TimeAxis, forecast_table, futur
 from ..data.bounds import clamp_to_bounds, to_table_units
 from ..data.forecast_table import first_row
 from ..data.frequency import Frequency
+from ..data.notes import DataNote
 from ..errors import DataWarning, FighterError, did_you_mean
 from ..estimator import Estimator
 from ..explain import TemporalGraph
 from ..models import CORES, ForecastNet, Task, build_core, core_options
 from ..models.embedding import lag_correlation
-from ..training import Recipe, World, forecast, forget, train
+from ..training import Recipe, World, forecast, remove_checkpoint, train
 from ..training.calibration import adjust, calibrate
 from . import autoconfig as choose
 from . import explain as explanation
@@ -251,7 +252,7 @@ class Forecaster(Estimator):
         if place is not None:
             self.save(place)
             if World.join(self._device()).first:
-                forget(place)
+                remove_checkpoint(place)
         return self
 
     def _fit(self, panel: Panel, warm_start: bool = False, **places: Any) -> None:
@@ -728,9 +729,10 @@ class Forecaster(Estimator):
             raise FighterError("this forecaster has not been fitted: call fit(df), or load(folder)")
 
 
-def _tell(data_notes: Sequence[str]) -> None:
+def _tell(data_notes: Sequence[DataNote]) -> None:
     if data_notes:
-        warnings.warn("in the data: " + " ".join(data_notes), DataWarning, stacklevel=4)
+        text = "in the data: " + " ".join(map(str, data_notes))
+        warnings.warn(text, DataWarning, stacklevel=4)
 
 
 def _listed(values: Any) -> list[float]:
