@@ -17,12 +17,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from ._files import CHECKPOINT, CONFIG, METRICS, WEIGHTS, atomic_write, part_path
 from .errors import FighterError
-from .training.checkpoint import replace_whole, write_tensors
+from .training.checkpoint import write_tensors
 
 FORMAT = 2
 READABLE = (1, 2)
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -34,8 +34,8 @@ def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tens
     text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=_plain)
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, {"config": text}, folder / WEIGHTS)
-    with replace_whole(folder / CONFIG) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+    with atomic_write(folder / CONFIG, durable=True) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -83,7 +83,7 @@ def damaged(folder: Path, error: Exception) -> FighterError:
 def _ours(folder: Path) -> bool:
     """Tell whether the folder is empty or holds only files of a model or a training run."""
     names = {path.name for path in folder.iterdir()}
-    training = {"metrics.jsonl", "checkpoint.safetensors", ".checkpoint.safetensors.part"}
+    training = {METRICS, CHECKPOINT, part_path(folder / CHECKPOINT).name}
     if not names or names & training:
         return True
     try:

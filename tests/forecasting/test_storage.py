@@ -14,7 +14,6 @@ from safetensors.torch import load_file, save_file
 
 from fighter import FighterError, Forecaster, TextClassifier
 from fighter.models import MODELS, Fighter
-from fighter.training import checkpoint
 
 from ..tables import CONVERT, tiny, waves
 from ..training.nets import same_weights
@@ -142,7 +141,7 @@ def test_a_kill_while_saving_leaves_the_old_or_the_new_model(tmp_path, monkeypat
 
         return step
 
-    monkeypatch.setattr(checkpoint.os, "fsync", counted("fsync"))
+    monkeypatch.setattr(os, "fsync", counted("fsync"))
     monkeypatch.setattr(Path, "replace", counted("replace"))
     with pytest.raises(Killed):
         new.save(tmp_path)

@@ -92,9 +92,8 @@ def leaderboard(
         found = find_datasets(data, data_dir, given, say)
         for source in found:
             data_notes = read(source)[0].data_notes if source.known is None else ()
-            notes = [
-                quirk.partition(" Name covariates")[0] for quirk in data_notes
-            ]  # none are taken
+            # Models of the leaderboard take no covariates.
+            notes = [str(note) for note in data_notes if note.kind != "unused"]
             if notes := [*notes, *own_units(source)]:
                 say(f"{source.file}: {in_flags(' '.join(notes))}")
         contest = Contest(
