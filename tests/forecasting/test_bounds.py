@@ -66,13 +66,13 @@ def test_other_series_have_limits_of_their_own():
     assert of(model.predict(light(names="xyz")), "z").min() == 0.0
 
 
-def test_an_explanation_names_the_limit(fitted):
+def test_an_explanation_names_the_bound(fitted):
     table = fitted.predict()
     a = table[table.unique_id == "a"].reset_index(drop=True)
     night, day = int(a.Fighter.idxmin()) + 1, int(a.Fighter.idxmax()) + 1
     held, open_ = (fitted.explain(unique_id="a", step=step) for step in (night, day))
-    assert held.terms["limit"] > 0
+    assert held.terms["bound"] > 0
     assert held.forecast == 0.0
     assert sum(held.terms.values()) + held.sources.sum() == pytest.approx(held.forecast, abs=1e-9)
-    assert re.search(r"past values \S+, limit \+\S+\.\n", str(held))
-    assert "limit" not in open_.terms
+    assert re.search(r"past values \S+, bound \+\S+\.\n", str(held))
+    assert "bound" not in open_.terms

@@ -11,8 +11,8 @@ from typing import Any
 from .._files import atomic_write, check_target
 from ..data import GridLoad, grid_load, to_panel
 from ..forecasting.forecaster import Forecaster
-from ..forecasting.report import save_report
-from ..plotting.forecasts import draw, save_figure, tracks
+from ..forecasting.report import forecast_tracks, save_report
+from ..plotting.forecasts import draw, save_figure
 from ..training.parallel import one_thread
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
@@ -128,7 +128,7 @@ def _draw(model: Forecaster, grid: GridLoad, size: Size, out: Path) -> list[Path
     for end in (len(grid.times) - size.test, len(grid.times) - HORIZON):
         known = _table(grid, end)
         truth = grid.load[end : end + HORIZON]
-        series = tracks(model, model.predict(known), to_panel(known), truth)
+        series = forecast_tracks(model, model.predict(known), to_panel(known), truth)
         day = str(grid.times[end].astype("M8[D]"))
         paths.append(out / f"forecast-{day}.png")
         save_figure(draw(series, label="Fighter", title=f"Load of {day}, MW"), paths[-1])

@@ -13,7 +13,7 @@ from ..data.panel import Panel
 from ..errors import FighterError
 from ..explain.page import plotly_script
 from ..forecasting.forecaster import NETWORK, Forecaster
-from ..forecasting.report import save_report
+from ..forecasting.report import forecast_tracks, save_report
 from . import sentences as words
 from .messages import is_first, plain_words
 from .options import Settings, make_forecaster, read_settings
@@ -250,9 +250,10 @@ def _give(
         say("\n" + first_rows(forecasts))
         say(f"the first of {len(forecasts):,} rows; --out forecast.csv keeps them all")
     if plot:
-        from ..plotting.forecasts import draw_forecast, save_figure
+        from ..plotting.forecasts import draw, save_figure
 
-        save_figure(draw_forecast(model, forecasts, history), plot)
+        series = forecast_tracks(model, forecasts, history)
+        save_figure(draw(series, label=model.column), plot)
         say(f"plot      {plot}")
 
 

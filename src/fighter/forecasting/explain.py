@@ -9,7 +9,14 @@ import numpy as np
 from ..data import Panel
 from ..data.bounds import to_table_units
 from ..errors import FighterError
-from ..explain import HopParts, LayerGraph, Measured, TemporalGraph, WindowTrace, trace_windows
+from ..explain import (
+    HopParts,
+    LayerGraph,
+    LazyDiagnostics,
+    TemporalGraph,
+    WindowTrace,
+    trace_windows,
+)
 
 if TYPE_CHECKING:
     from .forecaster import Forecaster
@@ -39,7 +46,7 @@ def explain(
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
     names = partial(_names, model, whole.times[rows], panel)
-    shared: list[tuple[np.ndarray, Measured]] = []  # by all targets
+    shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # by all targets
     places = [(series, step - 1) for series, step in targets]
     traced = trace_windows(model.network, batch, batch.start + start_step, places)
     for (series, step), found in zip(targets, traced, strict=True):
@@ -47,12 +54,13 @@ def explain(
         terms = {name: value * scale for name, value in found.terms.items()}
         terms["level"] += shift
         forecast = found.forecast * scale + shift
-        if "limit" in terms:  # which is the forecast, to the last digit
+        if "bound" in terms:  # the forecast is at the bound, to the last digit
             held = batch.past.new_full((1, 1, len(panel.ids), 1), found.forecast)
             exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
-            terms["limit"], forecast = terms["limit"] + exact - forecast, exact
+            terms["bound"], forecast = terms["bound"] + exact - forecast, exact
         if not shared:
-            shared = [(_weights(layer.parts), Measured(layer.parts)) for layer in found.layers]
+            layers = [layer.parts for layer in found.layers]
+            shared = [(_weights(parts), LazyDiagnostics(parts)) for parts in layers]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
@@ -87,13 +95,13 @@ def _weights(parts: HopParts) -> np.ndarray:
 
 def _layers(
     found: WindowTrace,
-    shared: list[tuple[np.ndarray, Measured]],
+    shared: list[tuple[np.ndarray, LazyDiagnostics]],
     names: Callable[[int], tuple[str, ...]],
     series: int,
     scale: float,
 ) -> tuple[LayerGraph, ...]:
     graphs = []
-    for layer, (weights, measured) in zip(found.layers, shared, strict=True):
+    for layer, (weights, diagnostics) in zip(found.layers, shared, strict=True):
         own = series if len(weights) > 1 else 0  # a graph for each series, or one for all
         graphs.append(
             LayerGraph(
@@ -102,7 +110,7 @@ def _layers(
                 weights=weights[own],
                 parts=layer.edges[own].double().cpu().numpy() * found.unit * scale,
                 rest=float(layer.rest) * found.unit * scale,
-                measured=measured,
+                lazy_diagnostics=diagnostics,
             )
         )
     return tuple(graphs)

@@ -1,13 +1,15 @@
 """The report on a model's forecasts: which of them are explained, and what is shown beside them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from ..data import Panel
-from ..explain.page import Outlook, write
-from ..plotting.forecasts import tracks
+from ..explain.page import Outlook, write_page
+from ..plotting.forecasts import Track, tracks
 from .forecaster import Forecaster
 
 MOST = 240  # forecasts explained unless told otherwise: seconds, and a page that opens at once
@@ -44,7 +46,7 @@ def save_report(
     panel = model.context if df is None else model._history(df, static)
     series, steps = _chosen(panel, model.plan.horizon, first, most)
     forecasts = model.predict(df, future=future, static=static)
-    drawn = tracks(model, forecasts, panel, truth)
+    drawn = forecast_tracks(model, forecasts, panel, truth)
     outlooks = {
         name: Outlook(track.times.astype(np.int64), track.forecast, track.bands, track.truth)
         for name, track in zip(panel.ids, drawn, strict=True)
@@ -53,8 +55,50 @@ def save_report(
     targets = [(i, step) for i in series for step in steps]
     graphs = model._explain(panel, targets, future, "pandas")
     title = title or f"Where the forecasts of {model.column} come from"
-    write(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
+    write_page(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
     return note
+
+
+def forecast_tracks(
+    model: Forecaster, forecasts: Any, history: Panel, truth: np.ndarray | None = None
+) -> list[Track]:
+    """Return what to draw of the forecasts of :meth:`Forecaster.predict` after ``history``.
+
+    ``truth`` is ``[H, N]`` in the order of the panel's series.
+    """
+    table, steps = nw.from_native(forecasts, eager_only=True), model.plan.horizon
+    ids = table[model.id_col].to_list()[::steps]
+    columns = {
+        name: table[name].to_numpy().reshape(len(ids), steps).T
+        for name in table.columns
+        if name.startswith(model.column)
+    }
+    rows = [history.ids.index(name) for name in ids]
+    last = history.times[history.ends[rows] - 1]
+    times = np.stack([history.freq.future(int(time), steps) for time in last], 1)
+    bands, actual = _bands(model, columns), None if truth is None else truth[:, rows]
+    return tracks(ids, times, columns[model.column], bands, history, actual)
+
+
+def _bands(
+    model: Forecaster, columns: Mapping[str, np.ndarray]
+) -> dict[float, tuple[np.ndarray, np.ndarray]]:
+    """Return intervals by level, from levels or from pairs of quantiles."""
+    name = model.column
+    if model.quantiles:
+        pairs = {q: round(1 - q, 6) for q in model.quantiles if q < 0.5}
+        return {
+            round(100 * (1 - 2 * low), 4): (
+                columns[f"{name}-q{low:g}"],
+                columns[f"{name}-q{high:g}"],
+            )
+            for low, high in pairs.items()
+            if f"{name}-q{high:g}" in columns
+        }
+    return {
+        level: (columns[f"{name}-lo-{level:g}"], columns[f"{name}-hi-{level:g}"])
+        for level in model.levels
+    }
 
 
 def _chosen(
