@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fighter.errors import FighterError
+from fighter.explain import THRESHOLDS
 from fighter.plotting.hops import Grid, diagnostics_panels, hop_maps
 from fighter.plotting.theme import LIGHT, dark_to_light, log_norm, save_figure
 
@@ -75,7 +76,8 @@ def diagnostics_figure(
         path: where the picture goes.
 
     """
-    figure = diagnostics_panels(tables, LIGHT, _styles(tables))
+    thresholds = {name: threshold.value for name, threshold in THRESHOLDS.items()}
+    figure = diagnostics_panels(tables, LIGHT, _styles(tables), thresholds=thresholds)
     save_figure(figure, path)
     return figure
 

@@ -13,12 +13,12 @@ from ..errors import FighterError
 from ..explain import (
     HopParts,
     LayerGraph,
-    Measured,
+    LazyDiagnostics,
     TemporalGraph,
     WindowTrace,
     trace_windows,
 )
-from ..explain.page import Outlook, write
+from ..explain.page import Outlook, write_page
 from .fitted import Fitted, group_by_end
 
 MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
@@ -87,7 +87,7 @@ def save_page(
     note = _describe(len(series), panel.n_series, len(steps), horizon)
     graphs = explain(fitted, panel, [(i, step) for i in series for step in steps], future, "pandas")
     title = title or f"Where the forecasts of {fitted.plan.model.column} come from"
-    write(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
+    write_page(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
     return note
 
 
@@ -121,7 +121,7 @@ def _explain_together(
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
     node_names = partial(_node_names, fitted, whole.times[rows], panel)
-    shared: list[tuple[np.ndarray, Measured]] = []  # the same for all targets
+    shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
     cells = [(series, step - 1) for series, step in targets]
     traces = trace_windows(fitted.network, batch, batch.start + start_step, cells)
     for (series, step), trace in zip(targets, traces, strict=True):
@@ -134,7 +134,7 @@ def _explain_together(
             exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
             terms["bound"], forecast = terms["bound"] + exact - forecast, exact
         if not shared:
-            shared = [(_weights(layer.parts), Measured(layer.parts)) for layer in trace.layers]
+            shared = [(_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
@@ -159,13 +159,13 @@ def _weights(parts: HopParts) -> np.ndarray:
 
 def _layers(
     trace: WindowTrace,
-    shared: list[tuple[np.ndarray, Measured]],
+    shared: list[tuple[np.ndarray, LazyDiagnostics]],
     node_names: Callable[[int], tuple[str, ...]],
     series: int,
     scale: float,
 ) -> tuple[LayerGraph, ...]:
     graphs = []
-    for layer, (weights, measured) in zip(trace.layers, shared, strict=True):
+    for layer, (weights, diagnostics) in zip(trace.layers, shared, strict=True):
         own = series if len(weights) > 1 else 0  # one graph per series, or one for all
         graphs.append(
             LayerGraph(
@@ -174,7 +174,7 @@ def _layers(
                 weights=weights[own],
                 parts=layer.edges[own].double().cpu().numpy() * trace.unit * scale,
                 rest=float(layer.rest) * trace.unit * scale,
-                measured=measured,
+                lazy_diagnostics=diagnostics,
             )
         )
     return tuple(graphs)

@@ -10,7 +10,7 @@ import numpy as np
 from .._files import check_target
 from ..data import Panel, TimeAxis, forecast_table
 from ..errors import FighterError
-from ..plotting.forecasts import Track, draw, make_tracks
+from ..plotting.forecasts import Track, draw, tracks
 from ..plotting.theme import PICTURES, save_figure
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Forecast:
 
     def tracks(self, history: Panel, truth: np.ndarray | None = None) -> list[Track]:
         """Return what is drawn of each series: recent past, forecast, intervals and truth."""
-        return make_tracks(self.ids, self.times, self.point, self.bands, history, truth)
+        return tracks(self.ids, self.times, self.point, self.bands, history, truth)
 
     def values_of(self, panel: Panel) -> np.ndarray:
         """Return a panel's observed values at the forecast times ``[H, N]``, NaN where unknown."""
