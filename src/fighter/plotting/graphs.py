@@ -12,14 +12,13 @@ from ..data.frequency import Frequency
 from ..data.time_axis import TimeAxis
 from ..errors import FighterError
 from .hops import TITLES, diagnostics_panels, hop_maps
-from .theme import Theme, label, labels, save_figure
+from .theme import PICTURES, Theme, label, labels, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KINDS = ("sources", "lags", "arcs", "series", "hops", "diagnostics")
-FORMATS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp", ".eps", ".ps", ".tif", ".tiff")
 MOST_DOTS, MOST_ARCS, MOST_ARROWS = 40, 60, 40
 MOST_PANELS, MOST_ROWS, MOST_DISCS = 5, 9, 15  # series shown, the target among them
 MOST_HOPS = 6  # with a colour of their own
@@ -104,7 +103,7 @@ def draw(
         reason = f"only the picture of hops shows single heads, not that of {kind}"
         raise FighterError(reason, argument="head", value=head)
     if path is not None:
-        check_target(Path(path), FORMATS)
+        check_target(Path(path), PICTURES)
     drawing = {
         "sources": _sources,
         "lags": _lags,
