@@ -16,8 +16,8 @@ from fighter.data import Scaler
 from fighter.data.splits import by_fraction
 from fighter.explain import diagnose, layer_edges
 from fighter.explain.layer import Layer
-from fighter.models.fighter import Fighter
-from fighter.models.time_core import TimeCore
+from fighter.models.fighter import FighterNet
+from fighter.models.transformer import TimeCore
 from fighter.nn import FighterLayer
 from fighter.training import train
 
@@ -81,7 +81,7 @@ def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
     def look(record: dict[str, Any]) -> None:
         if record["epoch"] in settings["snapshots"]:
             losses = {"loss": record["loss"], "validation": record["validation"]}
-            core = cast(Fighter | TimeCore, deepcopy(network.core).cpu().eval())
+            core = cast(FighterNet | TimeCore, deepcopy(network.core).cpu().eval())
             snapshots[str(record["epoch"])] = losses | snapshot(core, past)
 
     train(network, windows["train"], windows["validation"], recipe(settings), on_epoch=look)
@@ -93,7 +93,7 @@ def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def snapshot(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
+def snapshot(core: FighterNet | TimeCore, past: Tensor) -> dict[str, Any]:
     """The graphs, their edges and diagnostics, for some windows; pictures are of the first."""
     layer = cast(Layer, cast(nn.ModuleList, core.encoder.layers)[0])
     x = core.node_features(past, None)
@@ -103,7 +103,7 @@ def snapshot(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
         "diagnostics": diagnose(layer, x).table(),
         "graphs": {str(power): _picture(graph[0]) for power, graph in graphs.items()},
     }
-    if isinstance(core, Fighter):  # what follows a Transformer's block is not affine
+    if isinstance(core, FighterNet):  # what follows a Transformer's block is not affine
         temperature = partial(_temperature, core, past.shape[2])
         found = layer_edges(layer, x[:1], temperature)
         seen["edges"] = _rounded(found.graph()[0])
@@ -117,7 +117,7 @@ def snapshot(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
     return seen
 
 
-def _temperature(core: Fighter, series: int, y: Tensor) -> Tensor:
+def _temperature(core: FighterNet, series: int, y: Tensor) -> Tensor:
     """From the layer's output to the mean forecast of one series."""
     return core.readout(y, series)[..., SERIES, 0].mean(1)
 
