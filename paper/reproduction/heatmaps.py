@@ -16,8 +16,8 @@ from fighter.data import Scaler
 from fighter.data.splits import by_fraction
 from fighter.explain import diagnose, layer_edges
 from fighter.explain.layer import Layer
-from fighter.models.fighter import Fighter
-from fighter.models.time_core import TimeCore
+from fighter.models.fighter import FighterNet
+from fighter.models.transformer import TimeCore
 from fighter.nn import FighterLayer
 from fighter.training import train
 
@@ -83,7 +83,7 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, 
     def take_snapshot(record: dict[str, Any]) -> None:
         if record["epoch"] in settings["snapshots"]:
             losses = {"loss": record["loss"], "validation": record["validation"]}
-            core = cast(Fighter | TimeCore, deepcopy(network.core).cpu().eval())
+            core = cast(FighterNet | TimeCore, deepcopy(network.core).cpu().eval())
             snapshots[str(record["epoch"])] = losses | inspect_core(core, past)
 
     train(
@@ -97,7 +97,7 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, 
 
 
 @torch.no_grad()
-def inspect_core(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
+def inspect_core(core: FighterNet | TimeCore, past: Tensor) -> dict[str, Any]:
     """Return the graphs, edges and diagnostics of some windows; pictures show the first window."""
     layer = cast(Layer, cast(nn.ModuleList, core.encoder.layers)[0])
     x = core.node_features(past, None)
@@ -107,7 +107,7 @@ def inspect_core(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
         "diagnostics": diagnose(layer, x).table(),
         "graphs": {str(power): _picture(graph[0]) for power, graph in graphs.items()},
     }
-    if isinstance(core, Fighter):  # the part after a Transformer's attention is not affine
+    if isinstance(core, FighterNet):  # the part after a Transformer's attention is not affine
         temperature = partial(_temperature, core, past.shape[2])
         shares = layer_edges(layer, x[:1], temperature)
         result["edges"] = _rounded(shares.graph()[0])
@@ -121,7 +121,7 @@ def inspect_core(core: Fighter | TimeCore, past: Tensor) -> dict[str, Any]:
     return result
 
 
-def _temperature(core: Fighter, series: int, y: Tensor) -> Tensor:
+def _temperature(core: FighterNet, series: int, y: Tensor) -> Tensor:
     """Return the mean forecast of one series from the layer's output."""
     return core.readout(y, series)[..., SERIES, 0].mean(1)
 

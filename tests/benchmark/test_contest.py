@@ -17,7 +17,7 @@ from fighter.benchmark.runs import Environment
 from fighter.benchmark.score import perform, settings
 from fighter.cli import main
 from fighter.errors import FighterError
-from fighter.models import CORES
+from fighter.models import MODELS
 from paper.studies import published
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -366,7 +366,7 @@ def test_help_names_every_model(capsys):
         call("--help")
     said = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
     listed = said.partition("all unless given: ")[2].partition(".")[0]
-    assert sorted(listed.split(", ")) == sorted(CORES)
+    assert sorted(listed.split(", ")) == sorted(MODELS)
 
 
 @pytest.mark.parametrize(

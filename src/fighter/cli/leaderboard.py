@@ -1,7 +1,7 @@
 """The command ``fighter leaderboard``."""
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import Positional
@@ -13,7 +13,7 @@ from ..benchmark.datasets import Dataset, find_datasets, read
 from ..benchmark.page import write_page
 from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
-from ..models import CORES
+from ..models import MODELS
 from .messages import plain_words
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
@@ -21,7 +21,7 @@ likely a difference as large is by chance. The page says how the models are comp
 Models = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
-        help=f"models to rank (default: all): {', '.join(CORES)}.", help_behavior_hint=""
+        help=f"models to rank (default: all): {', '.join(MODELS)}.", help_behavior_hint=""
     ),
 ]
 
@@ -88,7 +88,7 @@ def leaderboard(
         environment = Environment.here(data_dir, device)
         check_target(results)
         check_target(page, (".md",))
-        names = find_models(_unique(models)) or tuple(CORES)
+        names = find_models(_unique(models)) or tuple(MODELS)
         given = {name: value for name, value in columns.items() if value is not None}
         datasets = find_datasets(data, data_dir, given, _say)
         for dataset in datasets:

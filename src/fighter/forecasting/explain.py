@@ -134,7 +134,9 @@ def _explain_together(
             exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
             terms["bound"], forecast = terms["bound"] + exact - forecast, exact
         if not shared:
-            shared = [(_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers]
+            shared = [
+                (_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers
+            ]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
