@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from . import storage
 from .data.text import KINDS, TextBatch, Texts, Tokens, hold_out
-from .errors import FighterError
+from .errors import FighterError, check_count, check_number
 from .estimator import Estimator
 from .models.text import BLOCKS, TextNet
 from .training import Recipe, World, remove_checkpoint, train
@@ -102,15 +102,10 @@ class TextClassifier(Estimator):
             "kappa", "heads", "width", "layers", "max_length", "vocabulary", "max_epochs",
             "batch_size", "patience",
         ):  # fmt: skip
-            value, low = getattr(self, name), least.get(name, 1)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise FighterError(
-                    f"needs a whole number of at least {low}", argument=name, value=value
-                )
+            check_count(name, getattr(self, name), least.get(name, 1))
         for name in ("dropout", "word_dropout", "label_smoothing", "validation"):
-            value = getattr(self, name)
-            if isinstance(value, bool | str) or value is None or not 0 <= value < 1:
-                raise FighterError("needs a share from 0 to below 1", argument=name, value=value)
+            needed = "a share from 0 to below 1"
+            check_number(name, getattr(self, name), needed, lambda x: 0 <= x < 1)
         if self.width % self.heads:
             raise FighterError(
                 f"does not divide the width {self.width}", argument="heads", value=self.heads

@@ -1,13 +1,11 @@
 """The settings of a forecaster, as typed dataclasses that check themselves."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
+from math import inf
 from typing import Any, Literal, Self
 
-import numpy as np
-
-from ..errors import FighterError, did_you_mean
+from ..errors import FighterError, check_bool, check_count, check_number, did_you_mean
 from ..models import MODELS, ModelConfig, find_model
 
 
@@ -32,12 +30,14 @@ class Frame:
     bounds: bool = True
 
     def __post_init__(self) -> None:
-        if self.cycle not in ("auto", None) and not _is_count(self.cycle):
+        if isinstance(self.cycle, str) and self.cycle != "auto":
             raise FighterError(
                 'needs "auto", a number of steps, or None', argument="cycle", value=self.cycle
             )
+        if self.cycle not in ("auto", None):
+            check_count("cycle", self.cycle)
         for name in ("calendar", "reversion", "bounds"):
-            _check_bool(name, getattr(self, name))
+            check_bool(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,18 +74,16 @@ class Training:
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "batch_size", "patience"):
-            check_count(name, getattr(self, name), optional=True)
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
         for name in ("weight_decay", "discount"):
-            value = getattr(self, name)
-            if not (_is_number(value) and 0 <= value < math.inf):
-                raise FighterError("needs a number, 0 or more", argument=name, value=value)
-        if self.lr is not None and not (_is_number(self.lr) and 0 < self.lr < math.inf):
-            raise FighterError("needs a number above 0", argument="lr", value=self.lr)
-        if not (_is_number(self.ema) and 0 <= self.ema < 1):
-            raise FighterError("needs a number from 0 to below 1", argument="ema", value=self.ema)
+            check_number(name, getattr(self, name), "a number, 0 or more", lambda x: 0 <= x < inf)
+        if self.lr is not None:
+            check_number("lr", self.lr, "a number above 0", lambda x: 0 < x < inf)
+        check_number("ema", self.ema, "a number from 0 to below 1", lambda x: 0 <= x < 1)
         if self.loss not in ("mae", "mse"):
             raise FighterError("needs mae or mse", argument="loss", value=self.loss)
-        _check_bool("compile", self.compile)
+        check_bool("compile", self.compile)
 
 
 @dataclass(repr=False, eq=False)
@@ -126,7 +124,8 @@ class Config:
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
                 raise FighterError(f"needs a list, such as [{value!r}]", argument=name, value=value)
         check_count("horizon", self.horizon)
-        check_count("lookback", self.lookback, optional=True)
+        if self.lookback is not None:
+            check_count("lookback", self.lookback)
         level, quantiles = as_list(self.level), as_list(self.quantiles)
         if level and quantiles:
             raise FighterError("pass either level or quantiles, not both", argument="quantiles")
@@ -203,25 +202,6 @@ def unknown_setting(name: str, value: Any, model: ModelConfig, known: set[str]) 
     return FighterError(reason, argument=name, value=value)
 
 
-def check_count(name: str, value: Any, *, optional: bool = False) -> None:
-    """Refuse anything but a whole number of at least 1 (or None, if ``optional``)."""
-    if not (optional and value is None) and not _is_count(value):
-        raise FighterError("needs a whole number of at least 1", argument=name, value=value)
-
-
 def as_list(values: Any) -> list[Any]:
     """Return the values as a list; None is the empty list."""
     return [] if values is None else list(values)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
-def _check_bool(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise FighterError("needs True or False", argument=name, value=value)
