@@ -62,9 +62,7 @@ SIZES = {"grid": {"windows": 40, "test": 3 * WEEK}, "weather": {"windows": 16, "
 
 def main(arguments: Sequence[str]) -> None:
     """Run the study from the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m paper study faithfulness", description=__doc__.partition("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m paper study faithfulness", description=__doc__)
     parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
     parser.add_argument("--runs", type=Path, help="store each run here, and continue from there")

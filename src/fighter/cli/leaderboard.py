@@ -18,6 +18,10 @@ from .messages import plain_words
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
+T = TypeVar("T")
+# The help gives these defaults in words, so that tyro need not add "(default: None)".
+Optional = Annotated[T | None, tyro.conf.arg(help_behavior_hint="")]
+Several = Annotated[tuple[T, ...], tyro.conf.arg(help_behavior_hint="")]
 Models = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
@@ -57,6 +61,7 @@ def leaderboard(
     Args:
         data: files (CSV or Parquet) or names of known data sets (default: all in --data-dir, or
             the benchmarks at hand).
+        models: models to rank (default: all).
         horizons: steps to forecast (default: 96 and 192 for known data sets, else a season).
         lookback: steps that models see (default: 96 for known data sets, else chosen from the
             data).
