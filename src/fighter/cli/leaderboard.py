@@ -1,7 +1,7 @@
 """The command ``fighter leaderboard``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional
@@ -14,7 +14,6 @@ from ..benchmark.page import write_page
 from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
 from ..models import MODELS
-from .messages import plain_words
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
@@ -89,26 +88,25 @@ def leaderboard(
         "missing_values": missing_values or None,
     }
     page = page or results / "accuracy.md"
-    with plain_words():
-        environment = Environment.here(data_dir, device)
-        check_target(results)
-        check_target(page, (".md",))
-        names = find_models(_unique(models)) or tuple(MODELS)
-        given = {name: value for name, value in columns.items() if value is not None}
-        datasets = find_datasets(data, data_dir, given, _say)
-        for dataset in datasets:
-            if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
-                _say(f"{dataset.file}: {' '.join(notes)}")
-        contest = Contest(
-            _unique(names),
-            {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
-            lookback,
-            _unique(seeds),
-            lr,
-            max_epochs,
-        )
-        jobs = usual_jobs() if jobs is None else jobs
-        failures = run(contest, environment, results, jobs=jobs, say=_say)
+    environment = Environment.here(data_dir, device)
+    check_target(results)
+    check_target(page, (".md",))
+    names = find_models(_unique(models)) or tuple(MODELS)
+    given = {name: value for name, value in columns.items() if value is not None}
+    datasets = find_datasets(data, data_dir, given, _say)
+    for dataset in datasets:
+        if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
+            _say(f"{dataset.file}: {' '.join(notes)}")
+    contest = Contest(
+        _unique(names),
+        {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
+        lookback,
+        _unique(seeds),
+        lr,
+        max_epochs,
+    )
+    jobs = usual_jobs() if jobs is None else jobs
+    failures = run(contest, environment, results, jobs=jobs, say=_say)
     if (results / FILE).exists():  # there is none if every run failed
         print(f"\n{write_page(results, page)}\n\n{LEGEND}\n\nWritten to {page}")
     if failures:
@@ -119,7 +117,7 @@ def _data_notes(dataset: Dataset) -> list[str]:
     """Return what was noticed in a user's table; unused columns are of no interest here."""
     if dataset.known is not None:
         return []
-    return [note for note in read(dataset)[0].data_notes if not note.startswith("Not used: ")]
+    return [str(note) for note in read(dataset)[0].data_notes if note.kind != "unused"]
 
 
 def _say(line: str) -> None:

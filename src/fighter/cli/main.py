@@ -145,7 +145,7 @@ def _with_settings(target: Callable[..., Any], arguments: list[str]) -> Callable
         p.replace(annotation=type(settings), default=settings) if p.name == "settings" else p
         for p in signature.parameters.values()
     ]
-    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
     call.__annotations__ = {**target.__annotations__, "settings": type(settings)}
     return call
 

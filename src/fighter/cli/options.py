@@ -102,7 +102,7 @@ def _settings_type(parts: dict[str, type]) -> type:
 
 
 def _flags_of(described: type) -> type:
-    """Return a dataclass with the same fields, whose types are shown plainly on the command line."""
+    """Return a dataclass with the same fields, whose types are shown plainly in the help."""
     rows = [(f.name, _flag(f.type), field(default=_default(f))) for f in fields(described)]
     made = make_dataclass(described.__name__, rows, frozen=True, kw_only=True)
     return _documented(made, described)
