@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format reproduce bench-operator bench-training clean
+.PHONY: help setup demo test lint format theory reproduce bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,9 +34,12 @@ format: $(READY)  ## let ruff mend what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+theory: $(READY)  ## the paper's identities and gradients, checked on fresh numbers
+	$(BIN)/python -m paper theory
+
 # Under CUDA's multi-process service several runs share a GPU well: nvidia-cuda-mps-control -d
 reproduce: $(READY)  ## the paper's tables and figures, in full (wants a GPU and the data, see docs)
-	$(BIN)/fighter reproduce all --results results/reproduction --page docs/reproduction.md
+	$(BIN)/python -m paper reproduce all --results results/reproduction --page docs/reproduction.md
 
 bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratios
 	$(BIN)/python -m benchmarks.operator
