@@ -1,4 +1,4 @@
-"""Decomposition, correlation and aggregation against plain sums, and what the blocks do."""
+"""Decomposition, correlation and aggregation against plain sums; the blocks."""
 
 import pytest
 import torch
@@ -21,17 +21,17 @@ def series(*shape):
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 8, 31])
-@pytest.mark.parametrize("kernel", [1, 4, 5, 25])
-def test_decomposition_against_a_plain_mean(nodes, kernel):
+def test_the_trend_is_a_moving_average(nodes):
     x = series(2, nodes, 3)
-    seasonal, trend = decompose(x, kernel)
-    half = (min(kernel, nodes) - 1) // 2
-    places = torch.arange(nodes)[:, None] + torch.arange(-half, half + 1)
-    torch.testing.assert_close(trend, x[:, places.clamp(0, nodes - 1)].mean(2))
-    torch.testing.assert_close(seasonal + trend, x)
+    for kernel in (1, 4, 5, 25):
+        seasonal, trend = decompose(x, kernel)
+        half = (min(kernel, nodes) - 1) // 2
+        places = torch.arange(nodes)[:, None] + torch.arange(-half, half + 1)
+        torch.testing.assert_close(trend, x[:, places.clamp(0, nodes - 1)].mean(2))
+        torch.testing.assert_close(seasonal + trend, x)
 
 
-def test_a_straight_line_is_all_trend_inside_and_a_sine_of_the_kernels_period_none():
+def test_a_line_is_all_trend_and_a_sine_with_the_period_of_the_kernel_has_none():
     t = torch.arange(40, dtype=torch.float64)[None, :, None]
     _, trend = decompose(3 * t - 7, 9)
     torch.testing.assert_close(trend[:, 4:-4], (3 * t - 7)[:, 4:-4])
@@ -45,7 +45,7 @@ def test_padding_does_not_enter_the_trend():
     seasonal, trend = decompose(x, 5, mask)
     for step in range(7):
         near = x[0, max(step - 2, 0) : min(step + 3, 7)]
-        before = x[0, :1].expand(max(2 - step, 0), -1)  # the first value stands in
+        before = x[0, :1].expand(max(2 - step, 0), -1)  # the first value is repeated
         torch.testing.assert_close(trend[0, step], torch.cat([before, near]).mean(0))
     torch.testing.assert_close(trend[1], decompose(x[1:2], 5)[1][0])
     torch.testing.assert_close(seasonal + trend, x)
@@ -54,7 +54,7 @@ def test_padding_does_not_enter_the_trend():
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 9, 16])
-def test_correlation_by_frequencies_is_the_direct_sum(nodes):
+def test_the_correlation_is_the_direct_sum(nodes):
     q, k = series(2, nodes, 3), series(2, nodes, 3)
     wanted = torch.stack(
         [sum((q[:, t] * k[:, t - lag]).mean(-1) for t in range(nodes)) for lag in range(nodes)], 1
@@ -63,7 +63,7 @@ def test_correlation_by_frequencies_is_the_direct_sum(nodes):
 
 
 @pytest.mark.parametrize("others", [4, 9])
-def test_correlation_at_some_delays_is_that_at_all_and_short_keys_end_in_zeros(others):
+def test_the_correlation_at_some_delays_and_with_fewer_keys(others):
     q, k = series(2, 9, 3), series(2, others, 3)
     filled = torch.cat([k, torch.zeros(2, 9 - others, 3, dtype=torch.float64)], 1)
     delays = torch.tensor([[8, 0, 3], [2, 5, 1]])
@@ -72,7 +72,7 @@ def test_correlation_at_some_delays_is_that_at_all_and_short_keys_end_in_zeros(o
 
 
 @pytest.mark.parametrize("period", [5, 7, 12])
-def test_a_planted_period_is_found(period):
+def test_the_correlation_finds_the_period(period):
     cycle = series(period, 4)
     x = (cycle.repeat(5, 1) + 0.3 * series(5 * period, 4))[None]
     found = correlate(x, x)[0]
@@ -91,7 +91,7 @@ def test_aggregation_is_the_sum_of_rolls():
     torch.testing.assert_close(aggregate(v, delays, weights), wanted)
 
 
-def test_a_roll_by_the_true_period_returns_the_series():
+def test_a_roll_by_the_period_returns_the_series():
     x = series(1, 6, 3).repeat(1, 4, 1)
     torch.testing.assert_close(aggregate(x, torch.tensor([[6]]), x.new_ones(1, 1)), x)
     # With as many delays as periods, 0 and 6 and 12 and 18 are the strongest, each exact.
@@ -100,7 +100,7 @@ def test_a_roll_by_the_true_period_returns_the_series():
     assert not torch.allclose(auto_correlation(x, x.roll(1, 1), y, factor=4 / 3.17), y)
 
 
-def test_values_are_weighted_by_softmax_over_the_strongest_delays():
+def test_values_are_weighted_by_the_softmax_over_the_strongest_delays():
     q, k, v = (series(2, 10, 3) for _ in range(3))
     found = correlate(q, k)
     wanted = torch.zeros_like(v)
@@ -113,7 +113,7 @@ def test_values_are_weighted_by_softmax_over_the_strongest_delays():
     torch.testing.assert_close(alone, wanted[:1])
 
 
-def test_half_precision_stays_near():
+def test_half_precision_stays_close():
     q, k, v = (series(2, 13, 4).bfloat16() for _ in range(3))
     y = auto_correlation(q, k, v)
     assert y.dtype == torch.bfloat16
@@ -121,12 +121,12 @@ def test_half_precision_stays_near():
     torch.testing.assert_close(y.double(), exact, rtol=1e-2, atol=1e-2)
 
 
-def test_gradients():
+def test_gradients_agree_with_finite_differences():
     q, k, v = (series(1, 7, 2).requires_grad_() for _ in range(3))
     assert torch.autograd.gradcheck(lambda q, k, v: auto_correlation(q, k, v, 2), (q, k, v))
 
 
-def test_another_sequence_is_cut_to_its_last_steps_or_filled_with_zeros():
+def test_another_sequence_is_cut_to_its_last_steps_or_extended_by_zeros():
     attention = AutoCorrelation(4).double()
     x, memory = series(2, 6, 4), series(2, 9, 4)
     torch.testing.assert_close(attention(x, memory), attention(x, memory[:, 3:]))
@@ -135,15 +135,15 @@ def test_another_sequence_is_cut_to_its_last_steps_or_filled_with_zeros():
     torch.testing.assert_close(attention(x), attention(x, x))
 
 
-def test_the_block_is_the_papers_two_lines():
+def test_the_encoder_block_is_the_two_lines_of_the_paper():
     block = AutoformerBlock(4, heads=2, hidden_width=8, dropout=0.0, kernel=5).double()
     x = series(2, 15, 4)
     s, _ = decompose(block.attention(x) + x, 5)
     torch.testing.assert_close(block(x), decompose(block.ffn(s) + s, 5)[0])
-    torch.testing.assert_close(block(x + 10), block(x))  # a level leaves with the trend
+    torch.testing.assert_close(block(x + 10), block(x))  # a constant is removed with the trend
 
 
-def test_padding_of_the_block():
+def test_padding_has_no_effect_on_the_block():
     block = AutoformerBlock(4, heads=2, hidden_width=8, dropout=0.1).eval()
     mask = torch.arange(12) < torch.tensor([[7], [12]])
     x = torch.randn(2, 12, 4)
@@ -151,10 +151,10 @@ def test_padding_of_the_block():
     other = block(torch.where(mask[..., None], x, float("nan")), mask)
     assert torch.equal(other, y)
     assert not y[0, 7:].any()
-    torch.testing.assert_close(block(x[1:]), y[1:])  # a full mask is no mask
+    torch.testing.assert_close(block(x[1:]), y[1:])  # a full mask equals no mask
 
 
-def test_the_decoder_loses_nothing_between_season_and_trend():
+def test_season_and_trend_of_the_decoder_block_add_up():
     block = AutoformerDecoderBlock(4, 4, hidden_width=8, dropout=0.0, kernel=5).double()
     block.trend.weight.data = torch.eye(4, dtype=torch.float64).repeat(1, 3)
     block.ffn[2].weight.data.zero_()
@@ -165,7 +165,7 @@ def test_the_decoder_loses_nothing_between_season_and_trend():
     torch.testing.assert_close(y + trend, x + added)
 
 
-def test_the_decoder_is_the_papers_three_lines():
+def test_the_decoder_block_is_the_three_lines_of_the_paper():
     block = AutoformerDecoderBlock(4, 2, hidden_width=8, dropout=0.0, kernel=5).double()
     x, memory = series(2, 9, 4), series(2, 12, 4)
     s, first = decompose(x + block.attention(x), 5)
@@ -175,18 +175,20 @@ def test_the_decoder_is_the_papers_three_lines():
     torch.testing.assert_close(block(x, memory), (s, trend))
 
 
-def test_norm_at_the_end_has_no_level():
+def test_the_final_norm_has_mean_zero_over_time():
     y = SeasonalNorm(4).double()(series(2, 9, 4) + 3)
     torch.testing.assert_close(y.mean(1), torch.zeros(2, 4, dtype=torch.float64))
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda: AutoCorrelation(4, factor=0), "factor=0"),
-        (lambda: AutoformerBlock(4, hidden_width=4, dropout=0.0, kernel=0), "kernel=0"),
+        (lambda: AutoCorrelation(4, factor=0), "factor"),
+        (lambda: AutoformerBlock(4, hidden_width=4, dropout=0.0, kernel=0), "kernel"),
+        (lambda: AutoformerDecoderBlock(4, 2, hidden_width=4, dropout=0.0, kernel=0.5), "kernel"),
     ],
 )
-def test_misuse_is_explained(call, message):
-    with pytest.raises(FighterError, match=message):
+def test_errors_name_the_argument(call, argument):
+    with pytest.raises(FighterError) as error:
         call()
+    assert error.value.argument == argument

@@ -11,7 +11,7 @@ from fighter.models.embedding import (
 )
 
 
-def test_statistics_of_a_window_are_over_what_was_observed():
+def test_window_statistics_use_the_observed_values():
     past = torch.randn(2, 9, 3)
     observed = torch.rand(2, 9, 3) < 0.6
     observed[0, :, 1] = False
@@ -25,9 +25,9 @@ def test_statistics_of_a_window_are_over_what_was_observed():
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_lag_correlation_is_the_mean_over_pairs_that_were_observed(masked):
+def test_the_lag_correlation_is_the_mean_over_observed_pairs(masked):
     values = torch.randn(50, 3, dtype=torch.float64).cumsum(0)
-    values[:, 2] = 4.0  # a constant series has no correlation, and is left out
+    values[:, 2] = 4.0  # a constant series has no correlation and is left out
     observed = torch.rand(50, 3) < 0.7 if masked else torch.ones(50, 3, dtype=torch.bool)
     wanted = []
     for k in range(8):
@@ -43,7 +43,7 @@ def test_lag_correlation_is_the_mean_over_pairs_that_were_observed(masked):
     torch.testing.assert_close(got, torch.stack(wanted))
 
 
-def test_a_basis_is_orthogonal_and_its_first_vectors_hold_the_slow_movement():
+def test_a_time_basis_is_orthogonal_and_begins_with_slow_movement():
     basis = time_basis(0.95 ** torch.arange(24, dtype=torch.float64), 24)
     torch.testing.assert_close(basis.T @ basis, torch.eye(24, dtype=torch.float64))
     walk = torch.randn(200, 24, dtype=torch.float64).cumsum(1)
@@ -52,13 +52,13 @@ def test_a_basis_is_orthogonal_and_its_first_vectors_hold_the_slow_movement():
     assert energy[:4].sum() > 0.7 * energy.sum()
 
 
-def test_constant_data_have_a_basis_too():
+def test_constant_data_have_a_time_basis_too():
     correlation = lag_correlation(torch.full((30, 2), 5.0), None, 6)
     basis = time_basis(correlation, 6)
     torch.testing.assert_close(basis.T @ basis, torch.eye(6))
 
 
-def test_the_embedding_is_the_outer_product_written_out():
+def test_the_time_embedding_is_the_outer_product_written_out():
     embed = TimeEmbedding(lookback=12, width=5, channels=4).double()
     embed.basis.copy_(time_basis(0.9 ** torch.arange(12, dtype=torch.float64), 12))
     x = torch.randn(2, 3, 12, dtype=torch.float64)
@@ -67,7 +67,7 @@ def test_the_embedding_is_the_outer_product_written_out():
     torch.testing.assert_close(embed(x), wanted)
 
 
-def test_a_cycle_is_read_by_position():
+def test_a_cycle_is_read_by_position_also_before_zero():
     cycle = Cycle(period=5, series=2)
     torch.nn.init.normal_(cycle.profile)
     read = cycle(torch.tensor([3, -1]), steps=7)
@@ -77,7 +77,7 @@ def test_a_cycle_is_read_by_position():
 
 
 @pytest.mark.parametrize("kernel", [1, 4, 5, 25])
-def test_a_moving_average_goes_on_with_the_first_and_last_value(kernel):
+def test_a_moving_average_repeats_the_first_and_last_value(kernel):
     x = torch.randn(2, 9, 3, dtype=torch.float64)
     wanted = torch.zeros_like(x)
     for t in range(9):

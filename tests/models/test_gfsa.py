@@ -4,7 +4,9 @@ import torch
 from fighter import FighterError
 from fighter.models.gfsa import GFSABlock
 from fighter.nn.transformer import TransformerBlock
-from tests.nn.test_layer import double
+
+from ..nn.test_layer import double
+from ..pairs import pairs
 
 X = torch.randn(3, 9, 8, generator=torch.Generator().manual_seed(0)).double()
 MASK = torch.arange(9) < torch.tensor([[9], [5], [1]])
@@ -14,10 +16,9 @@ def block(**options):
     return GFSABlock(8, heads=2, hidden_width=12, **options)
 
 
-@pytest.mark.parametrize("mask", [None, MASK])
-@pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("power", [2, 3, 7])
-def test_it_is_the_filter_with_its_matrices_formed(power, plain, mask):
+@pairs(power=[2, 3, 7], plain=[False, True], padded=[False, True])
+def test_the_block_is_the_filter_with_every_matrix_formed(power, plain, padded):
+    mask = MASK if padded else None
     layer = double(block(power=power, norm=not plain, residual=not plain))
     x = X if mask is None else X.masked_fill(~mask[..., None], 0)
     t, a = layer.norm1(x), layer.graph(x, mask=mask)
@@ -33,20 +34,21 @@ def test_it_is_the_filter_with_its_matrices_formed(power, plain, mask):
     torch.testing.assert_close(layer(x, mask)[rows], wanted[rows], rtol=1e-11, atol=1e-12)
 
 
-def test_it_starts_as_the_transformer_block():
+def test_the_block_starts_as_a_transformer_block():
     usual = TransformerBlock(
-        8, 8, query_width=8, value_width=8, heads=2, hidden_width=12, norm=True, residual=True,
-        activation="gelu", dropout=0.0, bias=True, scale=None,
-    )  # fmt: skip
+        8, 8, heads=2, hidden_width=12, norm=True, residual=True, activation="gelu"
+    )
     layer = block()
     assert {*layer.state_dict()} - {*usual.state_dict()} == {"weights"}
     layer.load_state_dict(usual.state_dict(), strict=False)
     layer.double(), usual.double()
     torch.testing.assert_close(layer(X), usual(X), rtol=1e-12, atol=1e-12)
     layer(X).square().sum().backward()
-    assert layer.weights.grad.all()  # and can leave it
+    assert layer.weights.grad.all()  # so it can move away
 
 
-def test_misuse_is_explained():
-    with pytest.raises(FighterError, match="power=1: needs a whole number ≥ 2"):
-        block(power=1)
+@pytest.mark.parametrize("power", [1, True, 2.5])
+def test_the_power_is_at_least_two(power):
+    with pytest.raises(FighterError, match="at least 2") as error:
+        block(power=power)
+    assert error.value.argument == "power"

@@ -1,9 +1,10 @@
-"""ProbSparse attention against full attention, row by row; what distilling and the block do."""
+"""Sparse attention against full attention, row by row; distilling; the blocks."""
 
 import pytest
 import torch
 
 from fighter import FighterError
+from fighter.models import Task, build_core
 from fighter.models.informer import (
     Distil,
     InformerBlock,
@@ -14,7 +15,10 @@ from fighter.models.informer import (
 )
 from fighter.models.seq2seq import Attention, DecoderBlock, full_attention
 
+from ..pairs import pairs
+
 NODES = 24
+SIZES = {"width": 16, "heads": 2}
 
 
 def heads_of(nodes=NODES, batch=3, heads=2, width=4):
@@ -22,7 +26,7 @@ def heads_of(nodes=NODES, batch=3, heads=2, width=4):
 
 
 def padding(kind, nodes=NODES):
-    """Three sequences: with an end of padding, with a beginning and holes, and whole."""
+    """Mask three sequences: padding at the end, padding at both ends and inside, none."""
     if kind is None:
         return None
     mask = torch.ones(3, nodes, dtype=torch.bool)
@@ -32,19 +36,17 @@ def padding(kind, nodes=NODES):
 
 
 def visible(mask, causal, nodes=NODES):
-    """Who may look at whom, ``[batch, 1, nodes, nodes]``."""
+    """Return which pairs may look at each other, ``[batch, 1, nodes, nodes]``."""
     pairs = torch.ones(3, 1, nodes, nodes, dtype=torch.bool)
     pairs = pairs if mask is None else pairs & mask[:, None, None]
     return pairs.tril() if causal else pairs
 
 
-masks = pytest.mark.parametrize("kind", [None, "padding"])
-causals = pytest.mark.parametrize("causal", [False, True])
-ways = pytest.mark.parametrize("random", [False, True])
+masks_and_causal = pairs(kind=[None, "padding"], causal=[False, True])
+with_sampling = pairs(kind=[None, "padding"], causal=[False, True], random=[False, True])
 
 
-@masks
-@causals
+@masks_and_causal
 def test_full_attention_is_the_formula_also_between_two_sequences(kind, causal):
     q, k, v = heads_of()
     mask = padding(kind)
@@ -58,10 +60,8 @@ def test_full_attention_is_the_formula_also_between_two_sequences(kind, causal):
         torch.testing.assert_close(full_attention(q[:, :, :7], k, v, mask), wanted[:, :, :7])
 
 
-@masks
-@causals
-@ways
-def test_all_queries_chosen_is_full_attention(kind, causal, random):
+@with_sampling
+def test_with_every_query_chosen_it_is_full_attention(kind, causal, random):
     q, k, v = heads_of()
     mask = padding(kind)
     y = prob_sparse_attention(q, k, v, mask, causal, factor=100, random=random)
@@ -70,10 +70,8 @@ def test_all_queries_chosen_is_full_attention(kind, causal, random):
     torch.testing.assert_close(y[counts], wanted[counts])
 
 
-@masks
-@causals
-@ways
-def test_chosen_rows_are_full_attention_and_the_others_the_mean(kind, causal, random):
+@with_sampling
+def test_chosen_queries_get_full_attention_and_the_others_the_mean(kind, causal, random):
     q, k, v = heads_of()
     mask, u = padding(kind), sample_size(2, NODES)
     y = prob_sparse_attention(q, k, v, mask, causal, factor=2, random=random)
@@ -90,9 +88,8 @@ def test_chosen_rows_are_full_attention_and_the_others_the_mean(kind, causal, ra
     assert (chosen >= u - (2 if causal else 0)).all()
 
 
-@masks
-@causals
-def test_the_queries_chosen_have_the_largest_measure(kind, causal):
+@masks_and_causal
+def test_the_chosen_queries_have_the_largest_measure(kind, causal):
     q, k, v = heads_of()
     mask, u = padding(kind), sample_size(2, NODES)
     sample = _sample_keys(q, mask, u, random=False)
@@ -113,7 +110,7 @@ def test_the_queries_chosen_have_the_largest_measure(kind, causal):
         torch.testing.assert_close(y[b, h, chosen], full[b, h, chosen])
 
 
-def test_the_fixed_sample_is_spread_over_the_keys_that_count():
+def test_the_fixed_sample_is_spread_over_the_keys_that_are_not_padding():
     mask = torch.arange(100) < torch.tensor([[100], [50], [4]])
     sample = _sample_keys(torch.zeros(3, 1, 100, 1), mask, 10, random=False).sort().values
     assert (sample.diff() > 0).all()
@@ -134,7 +131,7 @@ def test_the_sample_is_random_in_training_and_fixed_otherwise():
     torch.testing.assert_close(alone, attend(q, k, v)[1:2])
 
 
-@causals
+@pytest.mark.parametrize("causal", [False, True])
 def test_gradients_are_those_of_chosen_rows_and_means(causal):
     q, k, v = (x.requires_grad_() for x in heads_of())
     y = prob_sparse_attention(q, k, v, causal=causal, factor=2)
@@ -147,7 +144,7 @@ def test_gradients_are_those_of_chosen_rows_and_means(causal):
     torch.testing.assert_close(got, wanted)
 
 
-def test_gradients_of_the_sparse_form():
+def test_gradients_agree_with_finite_differences():
     q, k, v = (x[:1, :, :9].clone().requires_grad_() for x in heads_of())
     mask = torch.arange(9)[None] < 7
     assert torch.autograd.gradcheck(
@@ -166,7 +163,7 @@ def test_distilling_is_convolution_elu_and_pool(nodes):
     torch.testing.assert_close(distil(x), wanted)
 
 
-def test_where_few_nodes_count_all_of_them_are_chosen():
+def test_all_nodes_are_chosen_if_they_are_few():
     q, k, v = heads_of()
     mask = torch.arange(NODES) < torch.tensor([[3], [6], [NODES]])
     y = prob_sparse_attention(q, k, v, mask, factor=2)
@@ -175,7 +172,7 @@ def test_where_few_nodes_count_all_of_them_are_chosen():
         torch.testing.assert_close(y[b, :, :length], full[b, :, :length])
 
 
-def test_what_lies_in_the_padding_does_not_matter_to_the_block():
+def test_padding_has_no_effect_on_the_block():
     block = InformerBlock(8, heads=2, hidden_width=16, dropout=0.1, factor=1).eval()
     mask = padding("padding")
     x = torch.randn(3, NODES, 8)
@@ -186,7 +183,7 @@ def test_what_lies_in_the_padding_does_not_matter_to_the_block():
     assert not torch.equal(block(changed, mask)[0, 1:6], block(x, mask)[0, 1:6])
 
 
-def test_a_decoder_block_looks_back_only_and_at_all_of_the_memory():
+def test_a_decoder_block_sees_earlier_steps_and_all_of_the_memory():
     block = DecoderBlock(8, heads=2, hidden_width=16, dropout=0.0).double()
     x = torch.randn(2, 10, 8, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(2, 7, 8, dtype=torch.float64, requires_grad=True)
@@ -197,19 +194,43 @@ def test_a_decoder_block_looks_back_only_and_at_all_of_the_memory():
     assert (by_memory > 0).all()
 
 
+def test_informer_distils_between_layers_and_attends_sparsely():
+    task = Task(12, 5, 3)
+    lengths = []
+    core = build_core("informer", task, **SIZES, layers=3)
+    core.encoder.register_forward_hook(lambda *given: lengths.append(given[2].shape[1]))
+    core(torch.randn(2, 12, 3))
+    assert lengths == [3]  # 12, 6, 3
+    for options in ({"layers": 1}, {"layers": 3, "distil": False}):
+        core = build_core("informer", task, **SIZES, **options)
+        assert not any(isinstance(part, Distil) for part in core.modules())
+        sparse = sum(isinstance(part, ProbSparse) for part in core.modules())
+        assert sparse == options["layers"] + 1
+
+
+def test_informer_with_every_query_chosen_is_seq2seq():
+    task = Task(12, 5, 3, context=2)
+    plain = build_core("seq2seq", task, **SIZES).eval()
+    sparse = build_core("informer", task, **SIZES, factor=100, distil=False).eval()
+    sparse.load_state_dict(plain.state_dict())
+    past, context = torch.randn(2, 12, 3), torch.randn(2, 2)
+    torch.testing.assert_close(sparse(past, context), plain(past, context))
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda: ProbSparse(0), "factor=0"),
-        (lambda: Attention(6, 4), "heads=4 does not divide width=6"),
+        (lambda: ProbSparse(0), "factor"),
+        (lambda: Attention(6, 4), "heads"),
         (
             lambda: InformerBlock(4, heads=2, hidden_width=4, dropout=0.0)(
                 torch.randn(1, 3, 4), torch.ones(1, 1, 3, 3, dtype=torch.bool)
             ),
-            "takes key padding alone",
+            "mask",
         ),
     ],
 )
-def test_misuse_is_explained(call, message):
-    with pytest.raises(FighterError, match=message):
+def test_errors_name_the_argument(call, argument):
+    with pytest.raises(FighterError) as error:
         call()
+    assert error.value.argument == argument

@@ -4,14 +4,14 @@ import torch
 
 from fighter.data.windows import Batch
 from fighter.models import ForecastNet, Task, build_core
-from fighter.models.embedding import Cycle, lag_correlation, time_basis, window_statistics
+from fighter.models.embedding import window_statistics
 
 
 def plain(past: torch.Tensor, observed=None) -> Batch:
     return Batch(past, past[:, :1], observed, None, torch.zeros(len(past), dtype=torch.long))
 
 
-def test_level_and_scale_of_the_window_carry_over():
+def test_a_shifted_and_scaled_window_has_a_shifted_and_scaled_forecast():
     network = ForecastNet(build_core("linear", Task(8, 3, 2))).eval()
     past = torch.randn(4, 8, 2)
     y = network(plain(past), torch.zeros(4, dtype=torch.long))
@@ -19,7 +19,7 @@ def test_level_and_scale_of_the_window_carry_over():
     torch.testing.assert_close(moved, 5 * y + 100, rtol=1e-4, atol=1e-2)
 
 
-def test_level_and_deviation_are_left_step_by_step():
+def test_reversion_moves_level_and_deviation_step_by_step():
     task = Task(8, 3, 2)
     kept = ForecastNet(build_core("linear", task), period=4).eval()
     network = ForecastNet(build_core("linear", task), period=4, reversion=True).eval()
@@ -33,15 +33,15 @@ def test_level_and_deviation_are_left_step_by_step():
     torch.testing.assert_close(network(plain(past), start)[..., 0], wanted)
 
 
-def test_reversion_belongs_to_series_only_if_the_network_does():
+def test_reversion_is_per_series_only_if_the_network_is_series_specific():
     core = build_core("linear", Task(8, 3, 2))
     assert ForecastNet(core, reversion=True).reversion.pull.shape == (2, 3, 1)
     assert ForecastNet(core, reversion=True, period=4).reversion.pull.shape == (2, 3, 2)
     assert ForecastNet(core, reversion=True, normalise=False).reversion is None
 
 
-def test_a_cycle_outside():
-    """A profile added to the data and to the cycle is added to the forecast, and nothing else."""
+def test_a_cycle_removed_before_normalisation_does_not_change_the_rest():
+    """Check that a profile added to data and cycle is added to the forecast and does no more."""
     torch.manual_seed(0)
     task, past, start = Task(8, 3, 2), torch.randn(4, 8, 2), torch.tensor([0, 5, 30, 71])
     for cycle_before_norm in (True, False):
@@ -60,42 +60,6 @@ def test_a_cycle_outside():
         assert torch.allclose(moved - y, after[..., None], atol=1e-4) == cycle_before_norm
 
 
-def test_statistics_are_of_what_was_observed():
-    past = torch.tensor([1.0, 2.0, 3.0, 99.0]).reshape(1, 4, 1)
-    seen = torch.tensor([True, True, True, False]).reshape(1, 4, 1)
-    mean, scale = window_statistics(past, seen)
-    assert mean.item() == 2
-    torch.testing.assert_close(scale.item(), (2 / 3) ** 0.5, rtol=1e-4, atol=0)
-    mean, scale = window_statistics(past, torch.zeros_like(seen))
-    assert (mean.item(), scale.item()) == (0, 1)
-
-
-def test_cycle_counts_from_the_position_also_before_zero():
-    cycle = Cycle(3, 1)
-    cycle.profile.data = torch.tensor([[0.0], [1.0], [2.0]])
-    y = cycle(torch.tensor([4, -1]), 4)
-    assert y[..., 0].tolist() == [[1, 2, 0, 1], [2, 0, 1, 2]]
-
-
-def test_lag_correlation_against_a_plain_sum():
-    torch.manual_seed(0)
-    values = torch.randn(60, 2, dtype=torch.float64).cumsum(0)
-    seen = torch.rand(60, 2) > 0.2
-    found = lag_correlation(values, seen, 5)
-    expected = []
-    for lag in range(5):
-        per_series = []
-        for k in range(2):
-            x = values[:, k] - values[seen[:, k], k].mean()
-            both = seen[: 60 - lag, k] & seen[lag:, k]
-            products = (x[: 60 - lag] * x[lag:])[both]
-            per_series.append(products.mean() / x[seen[:, k]].square().mean())
-        expected.append(torch.stack(per_series).mean())
-    torch.testing.assert_close(found, torch.stack(expected))
-    basis = time_basis(found, 5)
-    torch.testing.assert_close(basis.T @ basis, torch.eye(5, dtype=torch.float64))
-
-
 def test_a_forecast_is_the_mean_of_its_members():
     torch.manual_seed(0)
     core = build_core("fighter", Task(8, 3, 2, outputs=3), width=16, heads=2, members=4)
@@ -109,7 +73,7 @@ def test_a_forecast_is_the_mean_of_its_members():
     assert per_member.shape == (4, 5, 3, 2, 3)
     torch.testing.assert_close(per_member.mean(0), together)
     assert (per_member[0] - per_member[1]).abs().max() > 1e-3
-    # A member sees nothing of the others.
+    # A member does not see the others.
     for name, value in core.named_parameters():
         if name.startswith("head."):
             value.data.view(4, -1)[3] *= 2

@@ -1,4 +1,4 @@
-"""What a network over tokens must obey, whatever its blocks."""
+"""Rules that the network over tokens must obey with any kind of block."""
 
 import pytest
 import torch
@@ -28,8 +28,7 @@ def texts_of(*lengths: int, width: int = LENGTH) -> torch.Tensor:
 
 
 @each
-def test_as_its_formula_says(model):
-    """One text by itself, without padding or mask."""
+def test_a_text_without_padding_is_classified_by_the_formula(model):
     network = build(model).eval()
     (tokens,) = texts_of(LENGTH)
     x = network.embed.weight[tokens.long()] + network.position
@@ -42,8 +41,7 @@ def test_as_its_formula_says(model):
 
 
 @each
-def test_padding_changes_nothing(model):
-    """Neither how much there is of it, nor the texts that made it necessary."""
+def test_the_amount_of_padding_has_no_effect(model):
     network = build(model).eval()
     rows = texts_of(1, 4, 37, 70, 96)
     together = network(rows)
@@ -55,7 +53,7 @@ def test_padding_changes_nothing(model):
 
 
 @each
-def test_what_lies_in_the_padding_is_not_seen(model):
+def test_the_content_of_padding_has_no_effect(model):
     network = build(model).eval()
     rows = texts_of(3, 40, 96)
     before = network(rows)
@@ -70,7 +68,7 @@ def test_gradients_reach_every_parameter(model):
     network(texts_of(1, 4, 96)).square().sum().backward()
     for name, parameter in network.named_parameters():
         if name.endswith("key.bias"):
-            continue  # it moves a whole row of logits, and softmax takes it away
+            continue  # it shifts a whole row of logits, which softmax cancels
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
         assert parameter.grad.any(), name
@@ -84,7 +82,7 @@ def test_order_matters(model):
     assert not torch.allclose(network(rows.flip(1)), network(rows), atol=1e-3)
 
 
-def test_a_share_of_the_words_is_lost_in_training_only():
+def test_a_share_of_the_words_is_dropped_in_training_only():
     network = build(word_dropout=0.25, max_length=400)
     rows = texts_of(*[300] * 20, width=400).clamp(max=VOCABULARY - 1)
     rows[rows == UNKNOWN] = 2
@@ -92,18 +90,19 @@ def test_a_share_of_the_words_is_lost_in_training_only():
     network.embed.register_forward_hook(lambda _, given, __: seen.append(given[0]))
     network(rows)
     network.eval()(rows)
-    trained, judged = seen
-    assert torch.equal(judged, rows)
-    lost = trained != rows
-    assert (trained[lost] == UNKNOWN).all()
-    assert lost[:, :300].float().mean() == pytest.approx(0.25, abs=0.03)
-    assert not lost[:, 300:].any()
+    trained, evaluated = seen
+    assert torch.equal(evaluated, rows)
+    dropped = trained != rows
+    assert (trained[dropped] == UNKNOWN).all()
+    assert dropped[:, :300].float().mean() == pytest.approx(0.25, abs=0.03)
+    assert not dropped[:, 300:].any()
 
 
-def test_kappa_is_that_of_the_blocks():
+def test_kappa_is_passed_to_the_blocks():
     assert [block.powers for block in build(kappa=4).blocks] == [(0, 1, 2, 3)] * 2
 
 
-def test_unknown_model():
-    with pytest.raises(FighterError, match="model='lstm': needs one of fighter, transformer"):
+def test_an_unknown_model_is_answered_with_the_names():
+    with pytest.raises(FighterError, match="fighter, transformer, informer") as error:
         build("lstm")
+    assert error.value.argument == "model"

@@ -5,13 +5,15 @@ import torch
 
 from fighter import FighterError, multi_hop
 from fighter.nn import FighterEncoder, FighterLayer, TransformerEncoder, to_fighter
-from tests.nn.test_layer import double
+
+from ..pairs import pairs
+from .test_layer import double
 
 X = torch.randn(3, 9, 7, generator=torch.Generator().manual_seed(0)).double()
 
 
 def original(encoder, x):
-    """Eq. 3 line by line, one head."""
+    """Compute Eq. 3 line by line, with one head."""
     for block in encoder.layers:
         q, k, v = block.query(x), block.key(x), block.value(x)
         attention = (block.query.out_features**-0.5 * q @ k.mT).softmax(-1) @ v
@@ -20,7 +22,7 @@ def original(encoder, x):
 
 
 def reorganised(encoder, x):
-    """Eq. 4: value and first feed-forward matrix as one, applied to A X."""
+    """Compute Eq. 4: value and first feed-forward matrix as one, applied to A X."""
     for block in encoder.layers:
         a = (block.query.out_features**-0.5 * block.query(x) @ block.key(x).mT).softmax(-1)
         fused = block.value.weight.T @ block.ffn1.weight.T
@@ -28,8 +30,10 @@ def reorganised(encoder, x):
     return x @ encoder.final.weight.T
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu", "identity"])
-@pytest.mark.parametrize("widths", [[7, 2], [7, 6, 2], [7, 6, 8, 4, 2]])
+@pytest.mark.parametrize(
+    ("activation", "widths"),
+    [("relu", [7, 2]), ("gelu", [7, 6, 2]), ("identity", [7, 6, 2]), ("relu", [7, 6, 8, 4, 2])],
+)
 def test_the_encoder_is_eq_3_and_its_reorganised_form(activation, widths):
     encoder = double(TransformerEncoder(widths, activation=activation, bias=False, query_width=5))
     torch.testing.assert_close(encoder(X), original(encoder, X), rtol=1e-11, atol=1e-12)
@@ -37,7 +41,7 @@ def test_the_encoder_is_eq_3_and_its_reorganised_form(activation, widths):
 
 
 @pytest.mark.parametrize("kappa", [1, 2, 3, 5])
-def test_block_form_is_the_sum_over_hops(kappa):
+def test_the_block_form_is_the_sum_over_hops(kappa):
     layer = double(FighterLayer(7, 4, kappa=kappa, activation="identity", bias=False))
     a = layer.graph(X)[:, 0]
     powers = torch.cat([torch.linalg.matrix_power(a, i) for i in range(kappa)], -1)  # A^[κ]
@@ -47,9 +51,7 @@ def test_block_form_is_the_sum_over_hops(kappa):
         torch.testing.assert_close(layer(X)[b], wanted, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pairs(heads=[1, 2], bias=[False, True], activation=["relu", "gelu"])
 def test_a_fighter_with_kappa_2_and_no_self_term_is_the_transformer(heads, bias, activation):
     encoder = double(
         TransformerEncoder(
@@ -84,9 +86,9 @@ def test_the_key_bias_has_no_effect():
 
 
 @pytest.mark.parametrize("option", ["norm", "residual"])
-def test_what_is_not_equivalent_is_not_converted(option):
+def test_an_encoder_that_is_not_equivalent_is_not_converted(option):
     encoder = TransformerEncoder([6, 6, 2], **{option: True})
-    with pytest.raises(FighterError, match=f"{option}=True"):
+    with pytest.raises(FighterError, match=f"^encoder: block 0 has a {option}"):
         to_fighter(encoder)
 
 

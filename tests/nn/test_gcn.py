@@ -11,7 +11,7 @@ def graph(nodes=6, batch=()):
 
 
 def literal(gcn, x, a):
-    """Eq. 1 as printed: [I, A, …, A^(κ-1)] blkdiag(X; κ) W."""
+    """Compute Eq. 1 as printed: [I, A, …, A^(κ-1)] blkdiag(X; κ) W."""
     for layer, (values, kappa) in enumerate(zip(gcn.values, gcn.kappas, strict=True)):
         powers = torch.cat([torch.linalg.matrix_power(a, i) for i in range(kappa)], -1)
         stacked = torch.block_diag(*[x] * kappa)
@@ -22,7 +22,7 @@ def literal(gcn, x, a):
 
 
 @pytest.mark.parametrize("kappa", [1, 2, 3, (4, 2)])
-def test_equals_the_papers_block_form(kappa):
+def test_a_gcn_equals_the_block_form_of_the_paper(kappa):
     gcn, a = FlexibleGCN([4, 5, 2], kappa=kappa).double(), graph()
     x = torch.randn(6, 4, dtype=torch.float64)
     torch.testing.assert_close(gcn(x, a), literal(gcn, x, a), rtol=1e-11, atol=1e-12)
@@ -44,7 +44,7 @@ def test_a_sparse_graph_gives_the_same_value_and_gradients(layout, batch):
     torch.testing.assert_close(results[1], results[0])
 
 
-def test_a_batch_may_have_a_graph_each():
+def test_each_example_may_have_its_own_graph():
     gcn, a = FlexibleGCN([4, 5, 2], kappa=3, bias=True).double(), graph(batch=(3,))
     torch.nn.init.normal_(gcn.biases[0])
     x = torch.randn(3, 6, 4, dtype=torch.float64)
@@ -61,15 +61,20 @@ def test_the_conventional_gcn_is_a_special_case(kappa):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument", "needed"),
     [
-        (lambda: FlexibleGCN([4, 2])(torch.randn(6, 3), torch.eye(6)), r"needs \[nodes, 4\]"),
-        (lambda: FlexibleGCN([4, 2])(torch.randn(6, 4), torch.eye(5)), r"needs \[6, 6\]"),
-        (lambda: FlexibleGCN([4, 2], kappa=0), "kappa=0"),
-        (lambda: FlexibleGCN.conventional([], 2), "weights is empty"),
-        (lambda: FlexibleGCN.conventional([torch.eye(2)], -1), "kappa=-1"),
+        (lambda: FlexibleGCN([4, 2])(torch.randn(6, 3), torch.eye(6)), "x", r"\[nodes, 4\]"),
+        (lambda: FlexibleGCN([4, 2])(torch.randn(4), torch.eye(6)), "x", r"\[nodes, 4\]"),
+        (lambda: FlexibleGCN([4, 2])(torch.randn(6, 4), torch.eye(5)), "adjacency", r"\[6, 6\]"),
+        (lambda: FlexibleGCN([4, 2])(torch.randn(6, 4), torch.eye(6)[None]), "adjacency", None),
+        (lambda: FlexibleGCN([4, 2], kappa=0), "kappa", "at least 1"),
+        (lambda: FlexibleGCN([4, 2], kappa=[1, 2]), "kappa", "1 layers"),
+        (lambda: FlexibleGCN([4]), "widths", None),
+        (lambda: FlexibleGCN.conventional([], 2), "weights", None),
+        (lambda: FlexibleGCN.conventional([torch.eye(2)], -1), "kappa", "at least 0"),
     ],
 )
-def test_misuse_is_explained(call, message):
-    with pytest.raises(FighterError, match=message):
+def test_errors_name_the_argument(call, argument, needed):
+    with pytest.raises(FighterError, match=needed) as error:
         call()
+    assert error.value.argument == argument

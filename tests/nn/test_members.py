@@ -1,4 +1,4 @@
-"""Members of a layer are layers by themselves, side by side."""
+"""The members of a layer compute what separate layers compute."""
 
 import pytest
 import torch
@@ -6,14 +6,14 @@ import torch
 from fighter.errors import FighterError
 from fighter.explain import diagnose
 from fighter.nn import FighterLayer
-from fighter.nn._checks import MemberLinear, MemberNorm
 from fighter.nn.adjacency import KINDS
+from fighter.nn.members import MemberLinear, MemberNorm
 
 WIDTH, HEADS, NODES = 8, 2, 5  # of each of two members
 
 
 def pair(**options) -> tuple[FighterLayer, list[FighterLayer]]:
-    """A layer of two members, and the two by themselves."""
+    """Build a layer of two members, and the two as separate layers with the same weights."""
     torch.manual_seed(0)
     common = {"norm": True, "residual": True, "nodes": NODES, **options}
     both = FighterLayer(2 * WIDTH, heads=2 * HEADS, members=2, **common)
@@ -33,7 +33,7 @@ def pair(**options) -> tuple[FighterLayer, list[FighterLayer]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("more", [{}, {"mix_heads": True, "project": True}])
-def test_members_are_layers_side_by_side(kind, more):
+def test_members_equal_separate_layers(kind, more):
     both, per_member = pair(adjacency=kind, **more)
     x = torch.randn(3, NODES, 2 * WIDTH)
     halves = [*zip(per_member, x.chunk(2, -1), strict=True)]
@@ -45,7 +45,7 @@ def test_members_are_layers_side_by_side(kind, more):
         torch.testing.assert_close(both.weight(block), weights)
 
 
-def test_hops_are_measured_in_each_member_by_itself():
+def test_hops_are_measured_in_each_member_separately():
     both, per_member = pair(adjacency="cosine")
     x = torch.randn(3, NODES, 2 * WIDTH)
     alone = [
@@ -58,7 +58,7 @@ def test_hops_are_measured_in_each_member_by_itself():
             assert row[name] == pytest.approx(expected[name], abs=1e-5)
 
 
-def test_a_member_begins_as_a_layer_does():
+def test_a_member_starts_like_a_layer():
     linear = MemberLinear(4 * 64, 4 * 64, 4)
     bound = 64**-0.5
     assert linear.weight.abs().max() <= bound
@@ -68,13 +68,15 @@ def test_a_member_begins_as_a_layer_does():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("wrong", "shared"),
     [
-        ({"members": 3}, "members=3 does not divide width=16"),
-        ({"members": 4, "heads": 2}, "members=4 does not divide heads=2"),
-        ({"members": 0}, "members=0"),
+        ({"members": 3}, "width 16"),
+        ({"members": 3, "width": 9, "out_width": 16}, "out_width 16"),
+        ({"members": 4, "heads": 2}, "heads 2"),
+        ({"members": 0}, "width 16"),
     ],
 )
-def test_members_share_evenly(wrong, message):
-    with pytest.raises(FighterError, match=message):
-        FighterLayer(16, **{"heads": 4, **wrong})
+def test_members_share_evenly(wrong, shared):
+    with pytest.raises(FighterError, match=shared) as error:
+        FighterLayer(**{"width": 16, "heads": 4, **wrong})
+    assert error.value.argument == "members"

@@ -324,8 +324,8 @@ class Autoformer(EncoderDecoderConfig):
     """Autoformer (Wu et al., 2021): auto-correlation and decomposition; ignores the heads.
 
     Args:
-        factor: c in the number of delays ⌊c · ln S⌋.
-        kernel: steps in the moving average.
+        factor: c in the number of delays ⌊c · ln S⌋ (default: 3.0).
+        kernel: steps in the moving average (default: 25).
     """
 
     name, column, network = "autoformer", "Autoformer", AutoformerNet

@@ -125,9 +125,9 @@ class AttentionConfig(ModelConfig):
     """Options that networks of attention blocks share.
 
     Args:
-        heads: attention heads of each block, which share the width evenly.
-        layers: number of blocks; of the encoder, if there is a decoder too.
-        hidden_width: width inside the feed-forward networks (default: a multiple of the width).
+        heads: attention heads of each block, which share the width evenly (default: 8).
+        layers: number of blocks; of the encoder, if there is a decoder too (default: 2).
+        hidden_width: width inside the feed-forward networks (default: 4 times the width).
     """
 
     expansion: ClassVar[int] = 4
@@ -143,8 +143,8 @@ class BlockConfig(AttentionConfig):
     """Options that networks of attention blocks with a fixed default size share.
 
     Args:
-        width: width of a node.
-        dropout: dropout in the blocks.
+        width: width of a node (default: 128).
+        dropout: dropout in the blocks (default: 0.1).
     """
 
     width: int = 128

@@ -96,7 +96,7 @@ def _lag_covariance(
     centred = (values - (values * observed).sum(0) / observed.sum(0).clamp(min=1)) * observed
     size = 2 * len(values)  # zero padding, so that the end does not meet the beginning
 
-    def products(x: Float[Tensor, "time series"]) -> Float[Tensor, "{lags} series"]:
+    def products(x: Float[Tensor, "time series"]) -> Float[Tensor, "_ series"]:
         power = torch.fft.rfft(x, n=size, dim=0).abs().square()
         return torch.fft.irfft(power, n=size, dim=0)[:lags]
 

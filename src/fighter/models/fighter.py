@@ -137,26 +137,28 @@ class Fighter(ModelConfig):
     """Fighter: multi-hop graph convolution on a graph that is learned.
 
     Args:
-        nodes: what a node of the graph is: a series, a patch of one series, or a time step.
-        kappa: number of blocks κ, the powers 0 … κ-1 of the graph.
-        powers: powers of the graph in rising order, instead of kappa.
-        heads: graphs side by side, in each member.
+        nodes: what a node of the graph is: a series, a patch of one series, or a time step
+            (default: series).
+        kappa: number of blocks κ, the powers 0 … κ-1 of the graph (default: 3).
+        powers: powers of the graph in rising order (default: those of kappa).
+        heads: graphs side by side, in each member (default: 8).
         adjacency: where the graph comes from: static (learned once), lazy (the same, and half of
             every node stays where it is), dynamic (drawn from the input), cosine (the same with
             normalised queries and keys), or mixed (default: lazy for up to 500 series, cosine for
             more and for other nodes than series).
         width: width of a node, in each member (default: chosen from the size of the data).
-        layers: number of Fighter layers.
+        layers: number of Fighter layers (default: 1).
         dropout: dropout in the layers and before the head (default: chosen from the size of the
             data).
-        channels: size of the embedding vector (nodes that are series only).
-        patch: steps in a patch, at most the look-back (nodes that are patches only).
-        stride: steps from one patch to the next (nodes that are patches only).
+        channels: size of the embedding vector, only if nodes are series (default: 16).
+        patch: steps in a patch, at most the look-back, only if nodes are patches (default: 16).
+        stride: steps from one patch to the next, only if nodes are patches (default: 8).
         plain: layers as the paper prints them, Y = σ(Σᵢ AⁱXWᵢ): no norm, no residual, no bias. With
-            time steps as nodes, a dynamic adjacency and one head it is the paper's model.
+            time steps as nodes, a dynamic adjacency and one head it is the paper's model
+            (default: False).
         members: networks side by side, each with its own weights and graphs and trained by itself,
-            whose mean is the forecast (nodes that are series only; default: 4 for up to 500
-            series, 1 for more).
+            whose mean is the forecast, only if nodes are series (default: 4 for up to 500 series, 1
+            for more).
     """
 
     name, column, network = "fighter", "Fighter", FighterNet

@@ -63,11 +63,11 @@ class GCN(ModelConfig):
     """Graph convolution over time steps on a fixed graph of lags.
 
     Args:
-        width: width of a node.
-        layers: number of convolutions before the final projection.
-        kappa: number of blocks κ, the powers 0 … κ-1 of the graph.
-        lags: short lags of the graph, 1 to this number.
-        dropout: dropout after the convolutions.
+        width: width of a node (default: 128).
+        layers: number of convolutions before the final projection (default: 1).
+        kappa: number of blocks κ, the powers 0 … κ-1 of the graph (default: 3).
+        lags: short lags of the graph, 1 to this number (default: 3).
+        dropout: dropout after the convolutions (default: 0.1).
     """
 
     name, column, network = "gcn", "GCN", GCNNet

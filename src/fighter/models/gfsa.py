@@ -83,7 +83,8 @@ class GFSA(BlockConfig):
     """Transformer encoder with graph-filter attention (GFSA, Choi et al., 2024).
 
     Args:
-        power: K, the power of the graph that the filter approximates, at least 2.
+        layers: number of blocks (default: 1).
+        power: K, the power of the graph that the filter approximates, at least 2 (default: 3).
     """
 
     name, column, network = "gfsa", "GFSA", GFSANet

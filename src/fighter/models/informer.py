@@ -183,8 +183,8 @@ class Informer(EncoderDecoderConfig):
     """Informer (Zhou et al., 2021): sparse attention and distilling.
 
     Args:
-        factor: c in u = c · ln S, the number of queries that get full attention.
-        distil: halve the steps between encoder blocks.
+        factor: c in u = c · ln S, the number of queries that get full attention (default: 5.0).
+        distil: halve the steps between encoder blocks (default: True).
     """
 
     name, column, network = "informer", "Informer", InformerNet

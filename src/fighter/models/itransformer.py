@@ -42,7 +42,11 @@ class ITransformerNet(Core):
 
 @dataclass(frozen=True, kw_only=True)
 class ITransformer(BlockConfig):
-    """iTransformer (Liu et al., 2024): attention between series."""
+    """iTransformer (Liu et al., 2024): attention between series.
+
+    Args:
+        hidden_width: width inside the feed-forward networks (default: the width).
+    """
 
     name, column, network = "itransformer", "iTransformer", ITransformerNet
     expansion = 1

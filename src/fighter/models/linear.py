@@ -77,7 +77,7 @@ class DLinear(ModelConfig):
     """Two linear maps, of the trend and of the remainder (DLinear, Zeng et al., 2023).
 
     Args:
-        kernel: steps of the moving average that is the trend.
+        kernel: steps of the moving average that is the trend (default: 25).
     """
 
     name, column, network = "dlinear", "DLinear", DLinearNet
@@ -90,7 +90,7 @@ class CycleNet(ModelConfig):
     """A perceptron beside a learned cycle (CycleNet, Lin et al., 2024).
 
     Args:
-        width: width between the two maps.
+        width: width between the two maps (default: 512).
     """
 
     name, column, network = "cyclenet", "CycleNet", CycleNetMLP

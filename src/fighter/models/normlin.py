@@ -112,10 +112,11 @@ class NormLin(ModelConfig):
     """A learned matrix between series in place of attention (OLinear, Yue et al., 2025).
 
     Args:
-        width: width of a node.
-        layers: number of blocks.
-        dropout: dropout in the blocks and before the head.
-        channels: size of the embedding vector e, and columns of U per step of the horizon.
+        width: width of a node (default: 512).
+        layers: number of blocks (default: 2).
+        dropout: dropout in the blocks and before the head (default: 0.1).
+        channels: size of the embedding vector e, and columns of U per step of the horizon
+            (default: 16).
         hidden_width: width inside the feed-forward networks and the head (default: the width).
     """
 

@@ -60,8 +60,10 @@ class PatchTST(BlockConfig):
     """PatchTST (Nie et al., 2023): attention between patches of one series.
 
     Args:
-        patch: steps in a patch, at most the look-back.
-        stride: steps from one patch to the next, at most a patch.
+        layers: number of blocks (default: 3).
+        hidden_width: width inside the feed-forward networks (default: twice the width).
+        patch: steps in a patch, at most the look-back (default: 16).
+        stride: steps from one patch to the next, at most a patch (default: 8).
     """
 
     name, column, network = "patchtst", "PatchTST", PatchTSTNet

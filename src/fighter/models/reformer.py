@@ -319,8 +319,9 @@ class Reformer(BlockConfig):
     """Reformer (Kitaev et al., 2020): hashed attention and reversible layers.
 
     Args:
-        bucket_size: average number of nodes in a bucket of the hash.
-        rounds: how often nodes are hashed; more rounds find more relevant pairs.
+        layers: number of blocks (default: 1).
+        bucket_size: average number of nodes in a bucket of the hash (default: 4).
+        rounds: how often nodes are hashed; more rounds find more relevant pairs (default: 4).
     """
 
     name, column, network = "reformer", "Reformer", ReformerNet

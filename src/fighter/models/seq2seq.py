@@ -222,7 +222,7 @@ class EncoderDecoderConfig(BlockConfig):
     """Options that networks with an encoder and a decoder share.
 
     Args:
-        decoder_layers: number of decoder blocks.
+        decoder_layers: number of decoder blocks (default: 1).
         label: known steps that the decoder begins with (default: half the look-back).
     """
 

@@ -1,0 +1,94 @@
+import contextlib
+import json
+from dataclasses import FrozenInstanceError, asdict, fields, replace
+
+import pytest
+import torch
+import tyro
+
+from fighter.errors import FighterError
+from fighter.models import MODELS, Core, Fighter, PatchTST, Task, build_core, find_model
+
+each = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
+TASK = Task(lookback=12, horizon=4, series=3)
+
+
+def test_columns_of_forecast_tables():
+    assert {name: config.column for name, config in MODELS.items()} == {
+        "fighter": "Fighter", "autoformer": "Autoformer", "cyclenet": "CycleNet",
+        "dlinear": "DLinear", "gcn": "GCN", "gfsa": "GFSA", "informer": "Informer",
+        "itransformer": "iTransformer", "linear": "Linear", "mean": "WindowMean",
+        "naive": "SeasonalNaive", "normlin": "NormLin", "patchtst": "PatchTST",
+        "reformer": "Reformer", "repeat": "RepeatLast", "seq2seq": "Seq2Seq",
+        "transformer": "Transformer",
+    }  # fmt: skip
+
+
+@each
+def test_a_config_builds_its_core(config):
+    core = config().build(TASK)
+    assert isinstance(core, Core)
+    assert type(core) is config.network
+    assert core.trainable == config.trainable == bool(list(core.parameters()))
+
+
+@each
+def test_a_config_is_an_immutable_value_that_json_can_carry(config):
+    first = config()
+    assert first == config()
+    assert hash(first) == hash(config())
+    assert config(**json.loads(json.dumps(asdict(first)))) == first
+    for field in fields(first):
+        with pytest.raises(FrozenInstanceError):
+            setattr(first, field.name, 3)
+
+
+@each
+def test_the_command_line_shows_help_and_a_default_for_every_option(config, capsys):
+    with contextlib.suppress(SystemExit):
+        tyro.cli(config, args=["--help"])
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert config.__doc__.splitlines()[0].rstrip(".") in text
+    for field in fields(config):
+        assert f"--{field.name.replace('_', '-')}" in text
+        if field.default is not None:  # once in our words, once by tyro
+            assert text.count(f"(default: {field.default})") >= 2, field.name
+    assert text.count("(default:") == 2 * len(fields(config))
+
+
+def test_the_command_line_makes_a_config():
+    made = tyro.cli(Fighter, args=["--kappa", "4", "--powers", "0", "2", "--nodes", "time"])
+    assert made == Fighter(kappa=4, powers=(0, 2), nodes="time")
+
+
+def test_models_are_found_by_name_or_config():
+    assert find_model("patchtst") == PatchTST()
+    config = PatchTST(patch=4)
+    assert find_model(config) is config
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("patchTST", "patchtst"), ("lstm", None), (["x"], None)]
+)
+def test_an_unknown_model_is_answered_with_the_names(name, near):
+    with pytest.raises(FighterError, match=r"needs one of fighter, autoformer") as error:
+        find_model(name)
+    assert error.value.argument == "model"
+    assert (f"Did you mean '{near}'?" in str(error.value)) == (near is not None)
+
+
+def test_an_unknown_option_is_answered_with_the_options():
+    with pytest.raises(FighterError, match="it has kernel") as error:
+        build_core("dlinear", TASK, depth=2)
+    assert (error.value.argument, error.value.value) == ("depth", 2)
+    with pytest.raises(FighterError, match="it has none"):
+        build_core("linear", TASK, depth=2)
+
+
+def test_a_core_is_built_by_name_with_options():
+    torch.manual_seed(3)
+    first = build_core("patchtst", TASK, patch=4, width=16)
+    torch.manual_seed(3)
+    second = replace(PatchTST(patch=4), width=16).build(TASK)
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(a, b)
