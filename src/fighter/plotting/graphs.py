@@ -267,7 +267,7 @@ def _series(graph: _Graph, theme: Theme) -> "Figure":
     _arrows(axes, _sent(graph, groups), discs, theme)
     axes.set(xlim=(-1.95, 1.95), ylim=(-1.25, 1.4), aspect="equal", xticks=[], yticks=[])
     axes.axis("off")
-    title = "disc: part of all past values of a series; arrow: part sent to another series"
+    title = "disc: net part of a series' past values; arrow: part sent to another series"
     axes.set_title(title, **theme.title())
     _headline(figure, graph, theme)
     return figure
