@@ -95,44 +95,44 @@ def test_every_number_matches_its_definition(options):
 
 
 def test_shares_add_up_to_one_and_hop_0_has_dispersion_one():
-    found = diagnose(double(FighterLayer(D, kappa=5, heads=2, norm=True)), inputs())
+    numbers = diagnose(double(FighterLayer(D, kappa=5, heads=2, norm=True)), inputs())
     ones = torch.ones(2, dtype=torch.float64)
-    torch.testing.assert_close(found.signed_share.sum(1), ones, rtol=0, atol=1e-14)
-    torch.testing.assert_close(found.norm_share.sum(1), ones, rtol=0, atol=1e-14)
-    torch.testing.assert_close(found.dispersion[:, 0], ones)
+    torch.testing.assert_close(numbers.signed_share.sum(1), ones, rtol=0, atol=1e-14)
+    torch.testing.assert_close(numbers.norm_share.sum(1), ones, rtol=0, atol=1e-14)
+    torch.testing.assert_close(numbers.dispersion[:, 0], ones)
 
 
 def test_a_graph_of_self_loops():
-    found = diagnose(double(FighterLayer(D, adjacency=FixedGraph(torch.eye(S)))), inputs())
-    assert found.spectral_gap.abs().max() < 1e-12
-    assert (found.entropy == 0).all()
-    assert (found.effective_sources == 1).all()
-    assert (found.mean_lag == 0).all()
-    torch.testing.assert_close(found.dispersion, torch.ones_like(found.dispersion))
-    torch.testing.assert_close(found.redundancy[0, :2], torch.ones(2, dtype=torch.float64))
+    numbers = diagnose(double(FighterLayer(D, adjacency=FixedGraph(torch.eye(S)))), inputs())
+    assert numbers.spectral_gap.abs().max() < 1e-12
+    assert (numbers.entropy == 0).all()
+    assert (numbers.effective_sources == 1).all()
+    assert (numbers.mean_lag == 0).all()
+    torch.testing.assert_close(numbers.dispersion, torch.ones_like(numbers.dispersion))
+    torch.testing.assert_close(numbers.redundancy[0, :2], torch.ones(2, dtype=torch.float64))
 
 
 def test_a_uniform_graph():
     uniform = torch.full((S, S), 1 / S, dtype=torch.float64)
-    found = diagnose(double(FighterLayer(D, adjacency=FixedGraph(uniform))), inputs())
-    assert found.spectral_gap.item() == pytest.approx(1)
-    assert found.entropy[0, 1:].tolist() == pytest.approx([1, 1])
-    assert found.effective_sources[0, 1:].tolist() == pytest.approx([S, S])
-    assert found.dispersion[0, 1:].max() < 1e-12
-    assert found.redundancy[0, 1].item() == pytest.approx(1)
+    numbers = diagnose(double(FighterLayer(D, adjacency=FixedGraph(uniform))), inputs())
+    assert numbers.spectral_gap.item() == pytest.approx(1)
+    assert numbers.entropy[0, 1:].tolist() == pytest.approx([1, 1])
+    assert numbers.effective_sources[0, 1:].tolist() == pytest.approx([S, S])
+    assert numbers.dispersion[0, 1:].max() < 1e-12
+    assert numbers.redundancy[0, 1].item() == pytest.approx(1)
     lag = sum(abs(j - s) for j in range(S) for s in range(S)) / S**2
-    assert found.mean_lag[0, 1:].tolist() == pytest.approx([lag, lag])
+    assert numbers.mean_lag[0, 1:].tolist() == pytest.approx([lag, lag])
 
 
 def test_a_cyclic_shift_has_no_gap_and_its_lag_grows_with_the_hop():
     """On a ring λ₂ is a root of unity, so hops never mix."""
-    found = diagnose(
+    numbers = diagnose(
         double(FighterLayer(D, adjacency=FixedGraph(torch.eye(S).roll(1, 0)))), inputs()
     )
-    assert found.spectral_gap.abs().item() < 1e-12
-    assert found.effective_sources.tolist() == [[1, 1, 1]]
+    assert numbers.spectral_gap.abs().item() < 1e-12
+    assert numbers.effective_sources.tolist() == [[1, 1, 1]]
     lags = [0, (S - 1 + S - 1) / S, (2 * (S - 2) + 2 * (S - 2)) / S]
-    assert found.mean_lag[0].tolist() == pytest.approx(lags)
+    assert numbers.mean_lag[0].tolist() == pytest.approx(lags)
 
 
 def test_the_gap_of_a_causal_graph_follows_from_its_diagonal():
@@ -153,14 +153,14 @@ def test_padding_is_not_counted():
 def test_a_transformer_block_has_one_hop():
     block = double(TransformerEncoder([D, D, D], heads=2, norm=True, residual=True).layers[0])
     x = inputs()
-    found = diagnose(block, x)
-    assert found.powers == (1,)
-    torch.testing.assert_close(found.signed_share, torch.ones(2, 1, dtype=torch.float64))
-    torch.testing.assert_close(found.spectral_gap, spectral_gap(block.graph(x)).mean(0))
+    numbers = diagnose(block, x)
+    assert numbers.powers == (1,)
+    torch.testing.assert_close(numbers.signed_share, torch.ones(2, 1, dtype=torch.float64))
+    torch.testing.assert_close(numbers.spectral_gap, spectral_gap(block.graph(x)).mean(0))
     t = block.norm1(x)
     spread = [(block.graph(x) @ t[:, None]).var(-2, correction=0), t.var(1, correction=0)]
     expected = (spread[0].sum(-1) / spread[1].sum(-1, keepdim=True)).sqrt().mean(0)
-    torch.testing.assert_close(found.dispersion[:, 0], expected)
+    torch.testing.assert_close(numbers.dispersion[:, 0], expected)
 
 
 def test_a_table_is_valid_json_even_where_numbers_are_undefined():

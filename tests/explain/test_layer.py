@@ -57,16 +57,16 @@ def check_complete(layer, activation):
     x = torch.randn(B, S, D, dtype=torch.float64)
     y = layer(x)
     readout = double(TimeHead(y.shape[-1]))
-    found = layer_edges(layer, x, readout)
+    split = layer_edges(layer, x, readout)
     f = readout(y)
-    torch.testing.assert_close(found.total, f, rtol=0, atol=1e-12)
-    added = found.edges.sum((1, 2, 3, 4)) + found.skip + found.constant
+    torch.testing.assert_close(split.total, f, rtol=0, atol=1e-12)
+    added = split.edges.sum((1, 2, 3, 4)) + split.skip + split.constant
     torch.testing.assert_close(added, f, rtol=0, atol=1e-10)
-    assert found.edges.shape == (B, layer.heads, len(found.powers), S, S)
-    assert not found.edges.requires_grad
-    assert (found.skip != 0).all() == layer.residual
-    torch.testing.assert_close(found.graph().sum((1, 2)), found.edges.sum((1, 2, 3, 4)))
-    assert (found.slack() >= 1).all()
+    assert split.edges.shape == (B, layer.heads, len(split.powers), S, S)
+    assert not split.edges.requires_grad
+    assert (split.skip != 0).all() == layer.residual
+    torch.testing.assert_close(split.graph().sum((1, 2)), split.edges.sum((1, 2, 3, 4)))
+    assert (split.slack() >= 1).all()
 
 
 class Sigmoid(nn.Module):
@@ -98,14 +98,14 @@ def test_an_edge_is_what_its_source_sent_by_its_hop():
     layer = double(FighterLayer(D, kappa=3, heads=2, norm=True, activation="identity"))
     readout = double(TimeHead(D))
     x = torch.randn(B, S, D, dtype=torch.float64)
-    parts, found = hop_parts(layer, x), layer_edges(layer, x, readout)
+    parts, split = hop_parts(layer, x), layer_edges(layer, x, readout)
     for hop, power in enumerate(layer.powers):
         sent = torch.linalg.matrix_power(layer.graph(x), power)[:, 1, :, 4, None]
         sent = sent * parts.values[hop][:, 1, 4, None]  # [B, S, width], head 1, node 4
         y = layer(x)
         y[:, :, D // 2 :] -= sent
         lost = readout(layer(x)) - readout(y)
-        torch.testing.assert_close(found.edges[:, 1, hop, :, 4].sum(-1), lost)
+        torch.testing.assert_close(split.edges[:, 1, hop, :, 4].sum(-1), lost)
 
 
 def test_what_stays_at_a_node_of_a_lazy_graph_counts_as_hop_0():
@@ -124,21 +124,21 @@ def test_what_stays_at_a_node_of_a_lazy_graph_counts_as_hop_0():
 
 def test_a_readout_of_one_node_has_edges_into_that_node_only():
     layer = double(FighterLayer(D, kappa=3, residual=True))
-    found = layer_edges(layer, torch.randn(B, S, D, dtype=torch.float64), lambda y: y[:, 2].sum(-1))
+    split = layer_edges(layer, torch.randn(B, S, D, dtype=torch.float64), lambda y: y[:, 2].sum(-1))
     elsewhere = torch.arange(S) != 2
-    assert (found.edges[..., elsewhere, :] == 0).all()
-    assert (found.edges[..., 2, :] != 0).sum() > S
+    assert (split.edges[..., elsewhere, :] == 0).all()
+    assert (split.edges[..., 2, :] != 0).sum() > S
     off_diagonal = ~torch.eye(S, dtype=torch.bool)
-    assert (found.edges[:, :, 0, off_diagonal] == 0).all()  # hop 0 is the node itself
+    assert (split.edges[:, :, 0, off_diagonal] == 0).all()  # hop 0 is the node itself
 
 
 def test_the_edges_of_a_linear_model_match_their_formula():
     """F = Σⱼ cⱼ Yⱼ, Y = A X w: the edge from s to j is cⱼ Aⱼₛ xₛ w."""
     layer = double(FighterLayer(1, powers=(1,), activation="identity", bias=False))
     x, c = torch.randn(B, S, 1, dtype=torch.float64), torch.randn(S, dtype=torch.float64)
-    found = layer_edges(layer, x, lambda y: (y[..., 0] * c).sum(-1))
+    split = layer_edges(layer, x, lambda y: (y[..., 0] * c).sum(-1))
     expected = layer.graph(x)[:, 0] * c[:, None] * (x[:, None, :, 0] * layer.weight(0).squeeze())
-    torch.testing.assert_close(found.edges[:, 0, 0], expected)
+    torch.testing.assert_close(split.edges[:, 0, 0], expected)
 
 
 @pytest.mark.parametrize("make", [lambda: FighterLayer(D, heads=2, norm=True), block])
@@ -150,34 +150,34 @@ def test_padding_has_no_edges_and_does_not_change_others(make):
     def mean(y, mask=mask):
         return (y.sum(-1) * mask).sum(-1)
 
-    found = layer_edges(layer, x.masked_fill(~mask[..., None], float("nan")), mean, mask)
-    torch.testing.assert_close(found.total, mean(layer(x, mask)))
+    split = layer_edges(layer, x.masked_fill(~mask[..., None], float("nan")), mean, mask)
+    torch.testing.assert_close(split.total, mean(layer(x, mask)))
     alone = layer_edges(layer, x[1:2, :5], lambda y: y.sum((1, 2)))
-    torch.testing.assert_close(found.edges[1:2, ..., :5, :5], alone.edges)
-    assert (found.edges[1, ..., 5:] == 0).all()
-    assert (found.edges[1, ..., 5:, :] == 0).all()
+    torch.testing.assert_close(split.edges[1:2, ..., :5, :5], alone.edges)
+    assert (split.edges[1, ..., 5:] == 0).all()
+    assert (split.edges[1, ..., 5:, :] == 0).all()
 
 
 def test_a_causal_layer_has_edges_from_the_past_only():
     layer = double(FighterLayer(D, kappa=3))
     x = torch.randn(B, S, D, dtype=torch.float64)
-    found = layer_edges(layer, x, lambda y: y.sum((1, 2)), causal=True)
-    torch.testing.assert_close(found.total, layer(x, causal=True).sum((1, 2)))
-    assert (found.edges.triu(1) == 0).all()
+    split = layer_edges(layer, x, lambda y: y.sum((1, 2)), causal=True)
+    torch.testing.assert_close(split.total, layer(x, causal=True).sum((1, 2)))
+    assert (split.edges.triu(1) == 0).all()
 
 
 def test_dropout_is_off_and_single_precision_is_enough():
     layer = FighterLayer(D, kappa=3, dropout=0.5, residual=True)
     x = torch.randn(B, S, D)
-    found = layer_edges(layer.train(), x, lambda y: y.sum((1, 2)))
-    torch.testing.assert_close(found.total, layer.eval()(x).sum((1, 2)))
+    split = layer_edges(layer.train(), x, lambda y: y.sum((1, 2)))
+    torch.testing.assert_close(split.total, layer.eval()(x).sum((1, 2)))
 
 
 def test_edges_need_no_gradients_of_parameters():
     layer = FighterLayer(D).requires_grad_(False)
     with torch.no_grad():
-        found = layer_edges(layer, torch.randn(B, S, D), lambda y: y.sum((1, 2)))
-    assert found.edges.abs().sum() > 0
+        split = layer_edges(layer, torch.randn(B, S, D), lambda y: y.sum((1, 2)))
+    assert split.edges.abs().sum() > 0
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ NASTY = "<img src=x onerror=alert(1)> \"q\" 'é' {{numbers}}"
 
 def unpacked(path) -> tuple[dict, np.ndarray]:
     """Read the text and the numbers of a page."""
-    found = dict(re.findall(r'<script type="text/plain" id="(\w+)">([^<]*)<', path.read_text()))
-    data = {name: gzip.decompress(base64.b64decode(code)) for name, code in found.items()}
+    packed = dict(re.findall(r'<script type="text/plain" id="(\w+)">([^<]*)<', path.read_text()))
+    data = {name: gzip.decompress(base64.b64decode(code)) for name, code in packed.items()}
     assert data["plotly"].startswith(b"/**")
     text = json.loads(data["text"])
     return text, np.frombuffer(data["numbers"], "<i2").reshape(len(text["targets"]), -1)
@@ -60,22 +60,22 @@ def test_a_page_holds_the_numbers_of_its_graphs(model, tmp_path):
     for i, (graph, target) in enumerate(zip(graphs, text["targets"], strict=True)):
         total = sum(target["terms"].values()) + sum(target["net"])
         assert total == pytest.approx(graph.forecast, rel=1e-4)
-        found = list(blocks(text, numbers[i], i))
-        (row, series), parts = found[0]
+        content = list(blocks(text, numbers[i], i))
+        (row, series), parts = content[0]
         near = {"atol": 1e-4 * np.abs(graph.sources).max()}
         np.testing.assert_allclose(parts, graph.sources[:, row, series].T, **near)
         assert len({*zip(row, series, strict=True)}) == graph.past.size  # all fit
-        (names,), sums = found[1]
+        (names,), sums = content[1]
         near = {"atol": 1e-4 * np.abs(sums).max()}
         np.testing.assert_allclose(sums, graph.sources.sum(1)[:, names].T, **near)
-        near = {"atol": 1e-4 * np.abs(found[2][1]).max()}
-        np.testing.assert_allclose(found[2][1], graph.sources.sum(2).T, **near)
-        lists = iter(found[3:])
+        near = {"atol": 1e-4 * np.abs(content[2][1]).max()}
+        np.testing.assert_allclose(content[2][1], graph.sources.sum(2).T, **near)
+        lists = iter(content[3:])
         for layer in graph.layers:
             near = {"atol": 1e-4 * np.abs(layer.parts.sum(0)).max() + 1e-4 * layer.parts.max()}
             for parts in (layer.parts.sum(0), *layer.parts):
-                (to, source), held = next(lists)
-                np.testing.assert_allclose(held, parts[:, to, source].T, **near)
+                (to, source), stored = next(lists)
+                np.testing.assert_allclose(stored, parts[:, to, source].T, **near)
         rows = slice(target["first"], target["first"] + text["lookback"])
         for own, past in zip(text["past"], graph.past.T, strict=True):
             np.testing.assert_allclose(own[rows], past, rtol=1e-5)

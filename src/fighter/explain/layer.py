@@ -50,11 +50,7 @@ class HopParts:
         return recursion(lambda b: self.graph if b is eye else self.graph @ b, eye, self.powers)
 
     def edges(self, gain: Tensor) -> Tensor:
-        """Return Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]``.
-
-        Args:
-            gain: G ``[B, heads, S, width]``, the gradient of F at the sum of the hops.
-        """
+        """Return Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]`` for G ``[B, heads, S, width]``."""
         pairs = zip(self.graphs(), self.values, strict=True)
         return torch.stack([a * (gain @ v.transpose(-1, -2)) for a, v in pairs], 2)
 
@@ -143,11 +139,7 @@ class Edges:
 
 
 def layer_edges(
-    layer: Layer,
-    x: Tensor,
-    readout: Readout,
-    mask: Tensor | None = None,
-    causal: bool = False,
+    layer: Layer, x: Tensor, readout: Readout, mask: Tensor | None = None, causal: bool = False
 ) -> Edges:
     """Split a number F of a layer's output over the edges of each head and hop.
 

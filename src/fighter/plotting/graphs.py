@@ -25,10 +25,6 @@ MOST_HOPS = 6  # with a colour of their own
 MOST_NAMES, MOST_NOTES = 12, 8
 
 
-class _Diagnostics(Protocol):
-    def table(self) -> list[dict[str, int | float | None]]: ...
-
-
 class _Layer(Protocol):
     """What the pictures need of a layer; see ``fighter.explain.LayerGraph``."""
 
@@ -41,7 +37,7 @@ class _Layer(Protocol):
     @property
     def parts(self) -> np.ndarray: ...  # [heads, powers, nodes, nodes]
     @property
-    def diagnostics(self) -> _Diagnostics: ...
+    def diagnostics(self) -> Any: ...  # has a table() of rows per head and hop
 
 
 class _Graph(Protocol):
@@ -83,16 +79,9 @@ def draw(
     notes: Sequence[str] = (),
     thresholds: Mapping[str, float] = {},
 ) -> "Figure":
-    """Draw a forecast and where it comes from; see ``fighter.explain.TemporalGraph.plot``.
+    """Draw a forecast and its parts; see ``fighter.explain.TemporalGraph.plot``.
 
-    Args:
-        graph: the forecast and its parts.
-        kind: one of :data:`KINDS` (default: "sources").
-        path: also write the picture there (default: do not).
-        dark: dark or light theme (default: None, as matplotlib's style).
-        head: the head that "hops" shows, from 0 (default: None, the mean of all heads).
-        notes: sentences below "diagnostics" (default: none).
-        thresholds: diagnostic → height of a dashed line in its panel (default: none).
+    "diagnostics" shows ``notes`` below its panels, and a dashed line at the ``thresholds`` by name.
     """
     if kind not in KINDS:
         raise FighterError(f"needs one of {', '.join(KINDS)}", argument="kind", value=kind)
@@ -266,7 +255,7 @@ def _series(graph: _Graph, theme: Theme) -> "Figure":
     _arrows(axes, _sent(graph, groups), discs, theme)
     axes.set(xlim=(-1.95, 1.95), ylim=(-1.25, 1.4), aspect="equal", xticks=[], yticks=[])
     axes.axis("off")
-    title = "disc: part of all past values of a series; arrow: part sent to another series"
+    title = "disc: net part of a series' past values; arrow: part sent to another series"
     axes.set_title(title, **theme.title())
     _headline(figure, graph, theme)
     return figure
