@@ -34,7 +34,7 @@ def measure(name: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
     horizon = 24 if name == "grid" else 96
     model = Forecaster(horizon, 96, level=LEVELS, seed=seed, verbose=False).fit(df.iloc[:-test])
     scores = model.evaluate(df, last=test)
-    bounds = model.preparation.scaler.bounds
+    bounds = model.fitted.preprocessing.scaler.bounds
     assert bounds is not None
     free = np.isinf(bounds).all(0)  # without bounds; series are in the order of the table
     row: dict[str, Any] = {"data": name, "seed": seed, "epochs": len(model.history)}

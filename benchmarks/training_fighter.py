@@ -24,7 +24,7 @@ def main() -> None:
     import torch
     from torch import Tensor, nn
 
-    from fighter.benchmark.score import forecaster_from
+    from fighter import Forecaster
     from fighter.data import Windows
     from fighter.data.files import read_table
     from fighter.training import train
@@ -69,10 +69,10 @@ def main() -> None:
             network, Paused(**vars(windows)), validation if fixed else None, *rest, **options
         )
 
-    model = forecaster_from(
+    model = Forecaster.from_flat(
         **settings["options"], max_epochs=2 if fixed else 1, device="cpu", verbose=False
     )
-    with patch("fighter.forecasting.forecaster.train", paused):
+    with patch("fighter.forecasting.fitted.train", paused):
         model.fit(table)
     steps.say(peak_mb=peak_mb())
 

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from fighter.errors import FighterError
 from fighter.explain.layer import known_layers
 from fighter.hops import Backend, Hop
-from fighter.models import ForecastNet, Task
+from fighter.models import Fighter, ForecastNet, Task
 from fighter.models.embedding import TimeEmbedding, window_statistics
-from fighter.models.fighter import Fighter
+from fighter.models.fighter import FighterNet
 from fighter.nn import Adjacency, FighterLayer
-from fighter.nn._checks import linear
+from fighter.nn.members import linear
 
 Change = Callable[[ForecastNet], ForecastNet]
 M = TypeVar("M", bound=nn.Module)
@@ -76,7 +76,7 @@ def last_value(network: ForecastNet) -> ForecastNet:
 # ---- changes of the core -------------------------------------------------------------------------
 
 
-class Unrotated(Fighter):
+class Unrotated(FighterNet):
     """A Fighter whose time bases stay the identity."""
 
     def prepare(self, correlation: Tensor) -> None:
@@ -90,7 +90,7 @@ class TimeGraphFirst(TimeEmbedding):
     The graph is a Fighter over patches whose horizon is the width of the embedding.
     """
 
-    time: Fighter
+    time: FighterNet
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[batch, series, lookback]`` to ``[batch, series, width]``."""
@@ -120,8 +120,7 @@ def time_graph_first(network: ForecastNet) -> ForecastNet:
     """
     core, embed = _over_series(network)
     heads = known_layers(core.encoder)[0].heads
-    _become(embed, TimeGraphFirst).time = Fighter(
-        Task(core.task.lookback, len(embed.bias), core.task.series),
+    config = Fighter(
         nodes="patch",
         kappa=2,
         adjacency="cosine",
@@ -132,6 +131,8 @@ def time_graph_first(network: ForecastNet) -> ForecastNet:
         patch=16,
         stride=8,
     )
+    task = Task(core.task.lookback, len(embed.bias), core.task.series)
+    _become(embed, TimeGraphFirst).time = FighterNet(task, config)
     return network
 
 
@@ -335,12 +336,12 @@ def _check(network: ForecastNet, possible: bool, reason: str) -> None:
         raise FighterError(f"{type(core).__name__}{nodes} cannot be changed this way: {reason}")
 
 
-def _core(network: ForecastNet) -> Fighter:
-    _check(network, isinstance(network.core, Fighter), "needs the model fighter")
-    return cast(Fighter, network.core)
+def _core(network: ForecastNet) -> FighterNet:
+    _check(network, isinstance(network.core, FighterNet), "needs the model fighter")
+    return cast(FighterNet, network.core)
 
 
-def _over_series(network: ForecastNet) -> tuple[Fighter, TimeEmbedding]:
+def _over_series(network: ForecastNet) -> tuple[FighterNet, TimeEmbedding]:
     """Return the core, and its embedding of a series."""
     core = _core(network)
     _check(network, core.nodes == "series", "needs series as nodes")

@@ -23,11 +23,11 @@ from fighter.benchmark.provenance import provenance
 from fighter.benchmark.result import Record
 from fighter.benchmark.runs import Environment, Run, write_rows
 from fighter.benchmark.runs import perform as perform_runs
-from fighter.benchmark.score import forecaster_from
 from fighter.data import grid_load
 from fighter.data.datasets import catalogue
 from fighter.data.files import import_pandas
 from fighter.errors import DataWarning
+from fighter.forecasting.forecaster import Forecaster
 
 from .cost import CASES, cost
 from .planted import planted
@@ -153,7 +153,7 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, 
     else:
         whole = catalogue.load(settings["data"], environment.data_dir, clean=True)
         table = whole[: settings["rows"]]
-    model = forecaster_from(
+    model = Forecaster.from_flat(
         **settings["options"], seed=seed, device=environment.device, verbose=False
     )
     model.fit(table[:-test])

@@ -9,7 +9,7 @@ from fighter import explain
 from fighter.data.windows import Windows
 from fighter.explain.layer import known_layers
 from fighter.models import ForecastNet
-from fighter.models.fighter import Fighter
+from fighter.models.fighter import FighterNet
 
 EXAMPLES = 8  # number of windows, or sequences of nodes, that are measured
 
@@ -30,7 +30,7 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
         start_step: position of their first row in the learned cycle (default: 0).
     """
     core = network.core
-    layers = known_layers(core.encoder) if isinstance(core, Fighter) else []
+    layers = known_layers(core.encoder) if isinstance(core, FighterNet) else []
     if not layers or layers[0].adjacency is None:
         return {}
     batch = windows.gather(_evenly(len(windows)).to(windows.device))

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fighter.data import to_panel
 from fighter.data.windows import Batch
 from fighter.forecasting.forecaster import Forecaster
 from fighter.models import ForecastNet
@@ -39,12 +38,10 @@ class Sample:
     @classmethod
     def draw(cls, model: Forecaster, table: Any, last: int, count: int, seed: int) -> "Sample":
         """Take ``count`` evenly spaced windows with targets in the ``last`` rows."""
-        panel, preparation = model.preparation.align(to_panel(table), ""), model.preparation
-        device = next(model.network.parameters()).device
-        rows = slice(panel.length - last, None)
-        windows = preparation.windows(panel, model.plan, device, preparation.scaler, rows)
+        panel = model.read(table)
+        windows, _, start_step = model.fitted.scored_windows(panel, last)
         batch = windows.gather(torch.linspace(0, len(windows) - 1, count).long())
-        position = batch.start + preparation.start_step(panel)
+        position = batch.start + start_step
         generator = torch.Generator().manual_seed(seed)
         return cls(model.network.eval(), batch, position, panel.ids, generator)
 

@@ -13,7 +13,7 @@ from fighter.benchmark.contest import RATES, Contest, check_rows, find_models
 from fighter.benchmark.datasets import file_dataset
 from fighter.cli import main
 from fighter.errors import FighterError
-from fighter.models import CORES
+from fighter.models import MODELS
 
 HORIZON = 6
 
@@ -273,7 +273,7 @@ def test_help_names_every_model(call, capsys):
         call("--help")
     said = " ".join(re.sub(r"[│\s]+", " ", capsys.readouterr().out).split())
     listed = said.partition("(default: all): ")[2].partition(".")[0]
-    assert sorted(listed.split(", ")) == sorted(CORES)
+    assert sorted(listed.split(", ")) == sorted(MODELS)
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_rows_that_do_not_suffice_are_counted(path):
 def test_wrong_input_is_reported_before_any_training(call, path, tmp_path, capsys):
     assert call(path, "--lookback", 500, "--results", tmp_path) == 1
     spoken = capsys.readouterr()
-    assert "500" in spoken.err
+    assert "--lookback 500: " in spoken.err
     assert "runs" not in spoken.out
 
 

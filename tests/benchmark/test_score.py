@@ -1,12 +1,10 @@
 """A score is that of every test window, by an oracle that is written out."""
 
 import numpy as np
-import pytest
 
 from fighter.benchmark.datasets import file_dataset
 from fighter.benchmark.runs import Environment
-from fighter.benchmark.score import forecaster_from, perform, settings
-from fighter.errors import FighterError
+from fighter.benchmark.score import perform, settings
 
 from .load import ROWS
 
@@ -36,11 +34,3 @@ def test_every_test_window_is_scored(table, path):
         np.testing.assert_allclose(score["pieces"][name], wanted, rtol=1e-4)
     assert score["best_epoch"] is None
     assert score["parameters"] == 0
-
-
-def test_flat_settings_reach_the_network_too():
-    model = forecaster_from(horizon=4, lookback=8, kappa=2, channels=5, verbose=False)
-    assert (model.horizon, model.lookback) == (4, 8)
-    with pytest.raises(FighterError) as error:
-        forecaster_from(horizon=4, chanels=5)
-    assert (error.value.argument, error.value.value) == ("chanels", 5)

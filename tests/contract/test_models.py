@@ -6,7 +6,7 @@ from safetensors.torch import load, save
 
 from fighter.data.windows import Batch
 from fighter.errors import FighterError
-from fighter.models import CORES, ForecastNet, Task, build_core
+from fighter.models import MODELS, ForecastNet, Task, build_core
 
 SMALL = {"width": 16, "heads": 2, "layers": 1}
 VARIANTS = {
@@ -40,7 +40,7 @@ sizes = pytest.mark.parametrize("series", [1, 3])
 
 
 def test_every_registered_model_is_here():
-    assert {name for name, _ in VARIANTS.values()} == set(CORES)
+    assert {name for name, _ in VARIANTS.values()} == set(MODELS)
 
 
 def build(variant: str, series: int, outputs: int = 3, seed: int = 0) -> ForecastNet:

@@ -6,7 +6,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter.data.windows import Batch
 from fighter.errors import FighterError
-from fighter.models import CORES, ForecastNet, Task, build_core
+from fighter.models import MODELS, ForecastNet, Task, build_core
 from fighter.models.embedding import moving_average, time_basis
 from fighter.models.gcn import lag_graph
 
@@ -16,7 +16,7 @@ TASK = Task(lookback=20, horizon=4, series=3, outputs=2, context=2, period=5)
 PAST, CONTEXT = torch.randn(2, 20, 3), torch.randn(2, 2)
 
 
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize(("lookback", "horizon"), [(2, 1), (2, 9), (3, 2), (33, 1)])
 def test_short_windows(name, lookback, horizon):
     core = build_core(name, Task(lookback, horizon, 3, outputs=2, context=2))

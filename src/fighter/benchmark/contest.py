@@ -11,8 +11,7 @@ import numpy as np
 
 from ..data.columns import listing
 from ..errors import FighterError, did_you_mean
-from ..forecasting.forecaster import COLUMNS
-from ..models import CORES
+from ..models import MODELS
 from .datasets import Dataset, read, with_files
 from .provenance import provenance
 from .result import Record, Row
@@ -57,7 +56,7 @@ class Entry(NamedTuple):
 
 def trainable(model: str) -> bool:
     """Return whether a model has anything to learn."""
-    return CORES[model].trainable
+    return MODELS[model].trainable
 
 
 def published_options(model: str) -> dict[str, Any]:
@@ -109,7 +108,12 @@ class Contest:
         lookback = self.lookback or (LOOKBACK if dataset.known else None)
         chosen = {"lr": rate, "max_epochs": self.max_epochs if trainable(model) else None}
         options = published_options(model) | {k: v for k, v in chosen.items() if v is not None}
-        tags = {"data": dataset.name, "horizon": horizon, "model": COLUMNS[model], "seed": seed}
+        tags = {
+            "data": dataset.name,
+            "horizon": horizon,
+            "model": MODELS[model].column,
+            "seed": seed,
+        }
         return Run(
             KIND,
             settings(dataset, horizon, options, lookback=lookback, seed=seed),
@@ -150,8 +154,8 @@ class Contest:
 
 def find_models(models: Sequence[str]) -> tuple[str, ...]:
     """Return names of the registry for names or column names, in upper or lower case."""
-    names = {column.casefold(): name for name, column in COLUMNS.items()}
-    names |= {name: name for name in CORES}
+    names = {config.column.casefold(): name for name, config in MODELS.items()}
+    names |= {name: name for name in MODELS}
     for model in models:
         if model.casefold() not in names:
             hint = did_you_mean(model, names)
@@ -159,7 +163,7 @@ def find_models(models: Sequence[str]) -> tuple[str, ...]:
                 hint = " Files come first, before any flag."
             elif "," in model:
                 hint = " Put spaces between names, not commas."
-            reason = f"needs one of {', '.join(CORES)}.{hint}"
+            reason = f"needs one of {', '.join(MODELS)}.{hint}"
             raise FighterError(reason, argument="models", value=model)
     return tuple(names[model.casefold()] for model in models)
 

@@ -1,24 +1,22 @@
 """Score one Forecaster on one data set: fit on its first rows, test on every window of its last."""
 
 import gc
-import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from ..data import Panel, Split, Windows
-from ..errors import FighterError
-from ..forecasting.evaluate import scored_windows, window_errors
-from ..forecasting.forecaster import Forecaster
-from ..models import ForecastNet, core_options
+from ..estimator import resolve_device
+from ..forecasting.config import Config
+from ..forecasting.evaluate import window_errors
+from ..forecasting.fitted import Change, fit_panel
+from ..models import ForecastNet
 from .datasets import Dataset, read
 from .result import Score
 from .runs import Environment
-
-Change = Callable[[ForecastNet], ForecastNet]
 
 
 class Measured(NamedTuple):
@@ -67,7 +65,7 @@ def measure(
     ``settings`` are those of :func:`settings`; ``change`` alters the network before training.
     """
     validation, test = (part.stop - part.start for part in (split.val, split.test))
-    model = forecaster_from(
+    config = Config.from_flat(
         horizon=settings["horizon"],
         lookback=settings["lookback"],
         validation=validation,
@@ -83,15 +81,16 @@ def measure(
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     start = time.perf_counter()
-    fit(model, data.slice(None, split.test.start), change)
+    where = resolve_device(device)
+    fitted = fit_panel(config, data.slice(None, split.test.start), device=where, change=change)
     seconds = time.perf_counter() - start
     memory = round((torch.cuda.max_memory_allocated() - before) / 2**20) if cuda else None
-    windows, _, start_step = scored_windows(model, data, test)
-    errors = window_errors(model.network, windows, start_step)
-    best = min(model.history, key=lambda record: record["validation"])
+    windows, _, start_step = fitted.scored_windows(data, test)
+    errors = window_errors(fitted.network, windows, start_step)
+    best = min(fitted.history, key=lambda record: record["validation"])
     # Blocks for a test of significance: of two horizons, so that only neighbours share targets,
     # or of two seasons if they are longer, as errors of one day are alike.
-    block = 2 * max(model.horizon, *data.freq.season[:1], 1)
+    block = 2 * max(config.horizon, *data.freq.season[:1], 1)
     blocks = np.array_split(errors, max(len(windows) // block, 1), axis=1)
     sums = np.stack([part.sum(1) for part in blocks], 1)
     sums = sums[:, sums[2] > 0]
@@ -99,12 +98,12 @@ def measure(
         mse=float(errors[0].sum() / errors[2].sum()),
         mae=float(errors[1].sum() / errors[2].sum()),
         validation=best["validation"],
-        lookback=model.plan.lookback,
+        lookback=fitted.plan.lookback,
         windows=len(windows),
         series=data.n_series,
-        epochs=len(model.history),
-        best_epoch=best["epoch"] if model.network.core.trainable else None,
-        parameters=sum(p.numel() for p in model.network.parameters() if p.requires_grad),
+        epochs=len(fitted.history),
+        best_epoch=best["epoch"] if fitted.network.core.trainable else None,
+        parameters=sum(p.numel() for p in fitted.network.parameters() if p.requires_grad),
         train_seconds=round(seconds, 1),
         memory_mib=memory,
         pieces={
@@ -112,27 +111,4 @@ def measure(
             for name, part in zip(("mse", "mae"), sums, strict=False)
         },
     )
-    return Measured(score, model.network, windows, start_step)
-
-
-def fit(model: Forecaster, panel: Panel, change: Change | None = None) -> None:
-    """Fit on a panel, with a change to the network before it is trained.
-
-    This is the only function here that uses private methods of the Forecaster.
-    """
-    build = model._network
-    if change is not None:
-        model._network = lambda panel: change(build(panel))
-    model._fit(panel)
-
-
-def forecaster_from(**flat: Any) -> Forecaster:
-    """Build a Forecaster from flat settings; those that it does not have are its network's."""
-    own = inspect.signature(Forecaster).parameters
-    network = {name: value for name, value in flat.items() if name not in own}
-    if network and (unknown := network.keys() - core_options(flat.get("model", "fighter")).keys()):
-        name = min(unknown)
-        raise FighterError("there is no such setting", argument=name, value=flat[name])
-    return Forecaster(
-        **{name: value for name, value in flat.items() if name in own}, options=network or None
-    )
+    return Measured(score, fitted.network, windows, start_step)

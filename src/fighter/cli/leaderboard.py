@@ -13,8 +13,7 @@ from ..benchmark.datasets import Dataset, find_datasets, read
 from ..benchmark.page import write_page
 from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
-from ..models import CORES
-from .messages import plain_words
+from ..models import MODELS
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
@@ -25,7 +24,7 @@ Several = Annotated[tuple[T, ...], tyro.conf.arg(help_behavior_hint="")]
 Models = Annotated[
     tuple[str, ...],
     tyro.conf.arg(
-        help=f"models to rank (default: all): {', '.join(CORES)}.", help_behavior_hint=""
+        help=f"models to rank (default: all): {', '.join(MODELS)}.", help_behavior_hint=""
     ),
 ]
 
@@ -89,26 +88,25 @@ def leaderboard(
         "missing_values": missing_values or None,
     }
     page = page or results / "accuracy.md"
-    with plain_words():
-        environment = Environment.here(data_dir, device)
-        check_target(results)
-        check_target(page, (".md",))
-        names = find_models(_unique(models)) or tuple(CORES)
-        given = {name: value for name, value in columns.items() if value is not None}
-        datasets = find_datasets(data, data_dir, given, _say)
-        for dataset in datasets:
-            if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
-                _say(f"{dataset.file}: {' '.join(notes)}")
-        contest = Contest(
-            _unique(names),
-            {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
-            lookback,
-            _unique(seeds),
-            lr,
-            max_epochs,
-        )
-        jobs = usual_jobs() if jobs is None else jobs
-        failures = run(contest, environment, results, jobs=jobs, say=_say)
+    environment = Environment.here(data_dir, device)
+    check_target(results)
+    check_target(page, (".md",))
+    names = find_models(_unique(models)) or tuple(MODELS)
+    given = {name: value for name, value in columns.items() if value is not None}
+    datasets = find_datasets(data, data_dir, given, _say)
+    for dataset in datasets:
+        if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
+            _say(f"{dataset.file}: {' '.join(notes)}")
+    contest = Contest(
+        _unique(names),
+        {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
+        lookback,
+        _unique(seeds),
+        lr,
+        max_epochs,
+    )
+    jobs = usual_jobs() if jobs is None else jobs
+    failures = run(contest, environment, results, jobs=jobs, say=_say)
     if (results / FILE).exists():  # there is none if every run failed
         print(f"\n{write_page(results, page)}\n\n{LEGEND}\n\nWritten to {page}")
     if failures:
@@ -119,7 +117,7 @@ def _data_notes(dataset: Dataset) -> list[str]:
     """Return what was noticed in a user's table; unused columns are of no interest here."""
     if dataset.known is not None:
         return []
-    return [note for note in read(dataset)[0].data_notes if not note.startswith("Not used: ")]
+    return [str(note) for note in read(dataset)[0].data_notes if note.kind != "unused"]
 
 
 def _say(line: str) -> None:

@@ -1,61 +1,162 @@
-"""What a core is asked to do, and what it must be."""
+"""The sizes of a task, the interface of a forecasting network, and the options it is built from."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
+from ..errors import check_bool, check_count, check_number
+from ..nn._checks import check_heads
+
+T = TypeVar("T")
+Past = Float[Tensor, "batch lookback series"]
+Context = Float[Tensor, "batch context"]
+Observed = Bool[Tensor, "batch lookback series"]
+Outputs = Float[Tensor, "batch horizon series outputs"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """The sizes of a forecasting task."""
+    """The sizes of a forecasting task.
+
+    Args:
+        lookback: steps of the past that the network sees.
+        horizon: steps to forecast.
+        series: number of series.
+        outputs: numbers per step, the point forecast and then the quantiles (default: 1).
+        context: number of calendar features at the moment of the forecast (default: 0).
+        period: steps after which the data repeat (default: None, unknown).
+    """
 
     lookback: int
     horizon: int
     series: int
-    outputs: int = 1  # numbers per step: the point forecast, then quantiles
-    context: int = 0  # width of what is known of the moment of the forecast (calendar)
-    period: int | None = None  # steps after which the data repeat
+    outputs: int = 1
+    context: int = 0
+    period: int | None = None
 
 
 class Core(nn.Module, ABC):
-    """The normalised past to the normalised future."""
+    """A network from the normalised past to the normalised future, built from a config.
 
-    task: Task
+    Args:
+        task: sizes of the task.
+        config: options of the model.
+    """
+
     series_specific: bool
-    """Whether weights belong to the series trained on, so that no others can be served."""
+    """Whether weights belong to the training series, so that it cannot forecast other series."""
 
-    alternative: str = ""
-    """Which setting would serve other series, for the error message."""
+    alternative: str = 'model="fighter" with adjacency="cosine"'
+    """The settings that would work for other series; for the error if it is series-specific."""
 
     nodes: str = ""
-    """What the nodes of its graph are: series, time or patch; empty where there is none."""
+    """What the nodes of its graph are: series, time or patch; empty if it has no graph."""
 
     members: int = 1
-    """Networks side by side, whose mean is the forecast; of more than one, ``forward`` takes
-    ``apart=True`` to give each one's, ``[members, batch, horizon, series, outputs]``."""
+    """Number of networks side by side, whose mean is the forecast. With several, ``forward`` takes
+    ``per_member=True`` and then returns ``[members, batch, horizon, series, outputs]``."""
 
-    trainable: bool = True
-    """Whether there is anything to learn; if not, nothing around the core learns either."""
+    def __init__(self, task: Task, config: "ModelConfig"):
+        super().__init__()
+        self.task, self.trainable = task, config.trainable
 
     @abstractmethod
-    def forward(
-        self,
-        past: Float[Tensor, "batch lookback series"],
-        context: Float[Tensor, "batch context"] | None = None,
-    ) -> Float[Tensor, "batch horizon series outputs"]:
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
         """Forecast."""
 
-    def fill(
-        self,
-        past: Float[Tensor, "batch lookback series"],
-        observed: Bool[Tensor, "batch lookback series"],
-    ) -> Float[Tensor, "batch lookback series"]:
-        """The past with something harmless where nothing was observed: 0, a window's mean."""
+    def fill(self, past: Past, observed: Observed) -> Past:
+        """Return the past with a harmless value where none was observed: 0, the window's mean."""
         return past * observed
 
     def prepare(self, correlation: Float[Tensor, "lags"]) -> None:
-        """Take what is worth knowing of the training data before training begins."""
+        """Read the lag correlations of the training data, once before training."""
         del correlation
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The options of a model, as a typed dataclass that checks its values.
+
+    A model is one file with two classes: its network, a subclass of :class:`Core`, and its
+    options, a subclass of this one.
+    """
+
+    name: ClassVar[str]
+    """Name of the model in :data:`fighter.models.MODELS`."""
+
+    column: ClassVar[str]
+    """Name of the forecast's column in tables."""
+
+    network: ClassVar[type[Core]]
+    """The network that is built from these options."""
+
+    heads_share_width: ClassVar[bool] = True
+    """Whether the number of heads must divide the width, if the model has both."""
+
+    trainable: ClassVar[bool] = True
+    """Whether there are weights to learn; if not, the frame around the core learns none either."""
+
+    def __post_init__(self) -> None:
+        """Check the values: counts are whole numbers of at least 1, dropout is a share."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
+            if field.type in (int, int | None):
+                object.__setattr__(self, field.name, check_count(field.name, value))
+            if field.type is bool:
+                check_bool(field.name, value)
+            if field.name == "dropout":
+                check_number("dropout", value, "a number from 0 to 1", lambda p: 0 <= p <= 1)
+        width, heads = getattr(self, "width", None), getattr(self, "heads", None)
+        if width is not None and heads is not None and self.heads_share_width:
+            check_heads(width, heads)
+
+    def build(self, task: Task) -> Core:
+        """Build the network for a task; its weights are drawn from torch's random numbers."""
+        return self.network(task, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig(ModelConfig):
+    """Options that networks of attention blocks share.
+
+    Args:
+        heads: attention heads of each block, which share the width evenly.
+        layers: number of blocks; of the encoder, if there is a decoder too.
+        hidden_width: width inside the feed-forward networks (default: a multiple of the width).
+    """
+
+    expansion: ClassVar[int] = 4
+    """The width inside the feed-forward networks in multiples of ``width``, unless given."""
+
+    heads: int = 8
+    layers: int = 2
+    hidden_width: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig(AttentionConfig):
+    """Options that networks of attention blocks with a fixed default size share.
+
+    Args:
+        width: width of a node.
+        dropout: dropout in the blocks.
+    """
+
+    width: int = 128
+    dropout: float = 0.1
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The keyword arguments of a block."""
+        hidden_width = self.hidden_width or self.expansion * self.width
+        return {"heads": self.heads, "hidden_width": hidden_width, "dropout": self.dropout}
+
+
+def value_or(value: T | None, default: T) -> T:
+    """Return ``value``, or the default if it is None."""
+    return default if value is None else value

@@ -1,17 +1,17 @@
-"""What forecasting networks do to a window before and after the graph: normalise, cycle, basis."""
+"""Parts that forecasting networks share: window statistics, learned cycles, time embeddings."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._typing import Bool, Float
+from .._typing import Bool, Float, Int
 
 
 def window_statistics(
     past: Float[Tensor, "batch lookback series"],
     observed: Bool[Tensor, "batch lookback series"] | None,
 ) -> tuple[Float[Tensor, "batch 1 series"], Float[Tensor, "batch 1 series"]]:
-    """Mean and deviation of each window, over what was observed; 0 and 1 if nothing was."""
+    """Return mean and deviation of each window's observed values; 0 and 1 if it has none."""
     if observed is None:
         mean = past.mean(1, keepdim=True)
         return mean, ((past - mean).square().mean(1, keepdim=True) + 1e-5).sqrt()
@@ -24,7 +24,10 @@ def window_statistics(
 def moving_average(
     x: Float[Tensor, "batch steps series"], kernel: int
 ) -> Float[Tensor, "batch steps series"]:
-    """The mean over ``kernel`` steps around each; the first and last value go on at the ends."""
+    """Return the mean over ``kernel`` steps around each step.
+
+    The first and the last value are repeated beyond the ends.
+    """
     before, after = (kernel - 1) // 2, kernel // 2
     x = x.transpose(1, 2)
     x = torch.cat([x[..., :1].expand(-1, -1, before), x, x[..., -1:].expand(-1, -1, after)], -1)
@@ -32,28 +35,31 @@ def moving_average(
 
 
 class Cycle(nn.Module):
-    """A learned profile ``[period, series]``: what repeats, by position modulo the period."""
+    """A learned profile ``[period, series]``, read by position modulo the period."""
 
     def __init__(self, period: int, series: int):
         super().__init__()
         self.period = period
         self.profile = nn.Parameter(torch.zeros(period, series))
 
-    def forward(self, position: Tensor, steps: int) -> Float[Tensor, "batch steps series"]:
-        """The profile over ``steps`` steps from each position ``[batch]`` on."""
+    def forward(
+        self, position: Int[Tensor, "batch"], steps: int
+    ) -> Float[Tensor, "batch {steps} series"]:
+        """Return the profile over ``steps`` steps from each position on."""
         index = position[:, None] + torch.arange(steps, device=position.device)
         return self.profile[index % self.period]
 
 
 class Reversion(nn.Module):
-    """What a forecast keeps of a window's level and deviation, with r and s per step and series.
+    """How much of a window's level and deviation a forecast keeps, with learned r and s.
 
     .. code-block:: text
 
         level = (1 - r) · mean          scale = (1 - s) · std + s
 
-    A network sees windows without them, and so cannot know that a level far from the usual one
-    seldom stays. Of scaled series 0 and 1 are usual. It begins with r = s = 0: all is kept.
+    The network sees normalised windows, so it cannot know that a level far from the long-run mean
+    seldom lasts. The series are scaled, so their long-run mean and deviation are 0 and 1. There is
+    an r and an s for each step and series; they start at 0, where everything is kept.
     """
 
     def __init__(self, horizon: int, series: int):
@@ -61,9 +67,9 @@ class Reversion(nn.Module):
         self.pull = nn.Parameter(torch.zeros(2, horizon, series))
 
     def forward(
-        self, mean: Float[Tensor, "batch 1 series"], std: Float[Tensor, "batch 1 series"]
-    ) -> tuple[Float[Tensor, "batch horizon series"], Float[Tensor, "batch horizon series"]]:
-        """Level and scale at each step of the horizon."""
+        self, mean: Float[Tensor, "#batch 1 #series"], std: Float[Tensor, "#batch 1 #series"]
+    ) -> tuple[Float[Tensor, "#batch horizon #series"], Float[Tensor, "#batch horizon #series"]]:
+        """Return level and scale at each step of the horizon."""
         r, s = self.pull
         return mean * (1 - r), std + s * (1 - std)
 
@@ -72,47 +78,50 @@ def lag_correlation(
     values: Float[Tensor, "time series"],
     observed: Bool[Tensor, "time series"] | None,
     lags: int,
-) -> Float[Tensor, "lags"]:
-    """Correlation of a value with the one k steps later, k = 0 … lags-1, averaged over series."""
-    seen = torch.ones_like(values, dtype=torch.bool) if observed is None else observed
-    some = zip(values.split(4, 1), seen.split(4, 1), strict=True)  # few at a time, to save memory
-    covariance = torch.cat([_lag_covariance(x, mask.to(x), lags) for x, mask in some], 1)
-    moving = covariance[0] > 1e-12
-    if not bool(moving.any()):
+) -> Float[Tensor, "{lags}"]:
+    """Return the correlation of values k = 0 … lags-1 steps apart, averaged over the series."""
+    observed = torch.ones_like(values, dtype=torch.bool) if observed is None else observed
+    chunks = zip(values.split(4, 1), observed.split(4, 1), strict=True)  # to save memory
+    covariance = torch.cat([_lag_covariance(x, mask.to(x), lags) for x, mask in chunks], 1)
+    varying = covariance[0] > 1e-12
+    if not bool(varying.any()):
         return torch.eye(lags)[0].to(values)
-    return (covariance[:, moving] / covariance[0, moving]).mean(1)
+    return (covariance[:, varying] / covariance[0, varying]).mean(1)
 
 
-def _lag_covariance(values: Tensor, seen: Tensor, lags: int) -> Tensor:
-    """Mean product of pairs k steps apart, over pairs that were observed. ``[lags, series]``"""
-    centred = (values - (values * seen).sum(0) / seen.sum(0).clamp(min=1)) * seen
-    size = 2 * len(values)  # zero padding, or the end would meet the beginning
+def _lag_covariance(
+    values: Float[Tensor, "time series"], observed: Float[Tensor, "time series"], lags: int
+) -> Float[Tensor, "{lags} series"]:
+    """Return the mean product of the observed pairs that are k steps apart."""
+    centred = (values - (values * observed).sum(0) / observed.sum(0).clamp(min=1)) * observed
+    size = 2 * len(values)  # zero padding, so that the end does not meet the beginning
 
-    def products(x: Tensor) -> Tensor:
+    def products(x: Float[Tensor, "time series"]) -> Float[Tensor, "{lags} series"]:
         power = torch.fft.rfft(x, n=size, dim=0).abs().square()
         return torch.fft.irfft(power, n=size, dim=0)[:lags]
 
-    return products(centred) / products(seen).round().clamp(min=1)
+    return products(centred) / products(observed).round().clamp(min=1)
 
 
-def time_basis(correlation: Float[Tensor, "lags"], steps: int) -> Float[Tensor, "steps steps"]:
-    """Orthogonal columns: eigenvectors of the lag-correlation matrix, the strongest first.
+def time_basis(correlation: Float[Tensor, "lags"], steps: int) -> Float[Tensor, "{steps} {steps}"]:
+    """Return the eigenvectors of the lag-correlation matrix as columns, the strongest first.
 
-    In them the steps of a window are uncorrelated, so that each can be weighted by itself.
+    In this orthogonal basis the steps of a window are uncorrelated, so that a network can weight
+    each by itself.
     """
     index = torch.arange(steps)
     matrix = correlation.double().cpu()[(index[:, None] - index).abs()]
     basis = torch.linalg.eigh(matrix).eigenvectors.flip(1)
     largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
-    return (basis * largest.sign()).to(correlation)  # eigenvectors have no sign of their own
+    return (basis * largest.sign()).to(correlation)  # fix the arbitrary sign of each eigenvector
 
 
 class TimeEmbedding(nn.Module):
-    """A window ``[batch, series, lookback]`` as one vector per series.
+    """The embedding of a whole look-back as one vector per series.
 
     x ↦ flatten((x Q) ⊗ e) W + b with Q the time basis and e a learned vector of ``channels``
-    numbers. It is linear in x, so e and W are multiplied first, once, and not for every window;
-    the extra factor changes how the weights learn, not what they can say.
+    numbers. The map is linear in x, so e and W are multiplied first, once for all windows; the
+    extra factor changes how the weights learn, not which maps they can represent.
     """
 
     basis: Tensor
@@ -125,7 +134,25 @@ class TimeEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(lookback, channels, width).uniform_(-bound, bound))
         self.bias = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
 
-    def forward(self, x: Float[Tensor, "batch series lookback"]) -> Tensor:
-        """``[batch, series, width]``."""
+    def forward(
+        self, x: Float[Tensor, "batch series lookback"]
+    ) -> Float[Tensor, "batch series width"]:
+        """Embed each series of each window."""
         matrix = torch.einsum("c,lcw->lw", self.vector, self.weight)
         return x @ (self.basis @ matrix) + self.bias
+
+
+def context_map(features: int, width: int) -> nn.Linear | None:
+    """Return the map from calendar features to the width of a node; None without features."""
+    return nn.Linear(features, width, bias=False) if features else None
+
+
+def add_context(
+    x: Float[Tensor, "batch *nodes width"],
+    embed: nn.Linear | None,
+    context: Float[Tensor, "batch features"] | None,
+) -> Float[Tensor, "batch *nodes width"]:
+    """Add the embedded calendar features to every node, if there are any."""
+    if embed is None or context is None:
+        return x
+    return x + embed(context).unflatten(0, (-1, *[1] * (x.ndim - 2)))

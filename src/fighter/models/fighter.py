@@ -1,100 +1,72 @@
 """Fighter as a forecaster: layers over series, patches of time, or time steps."""
 
-from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..errors import FighterError
+from ..hops import check_powers
 from ..nn import FighterEncoder
-from ..nn._checks import check_heads, linear
-from .base import Core, Task
-from .embedding import TimeEmbedding, time_basis
+from ..nn._checks import check_heads
+from ..nn.adjacency import find_adjacency
+from ..nn.members import linear
+from .base import Context, Core, ModelConfig, Past, Task, value_or
+from .embedding import TimeEmbedding, add_context, context_map, time_basis
 
 Nodes = Literal["series", "patch", "time"]
 
 
-class Fighter(Core):
-    """The graph over what ``nodes`` says.
+class FighterNet(Core):
+    """A Fighter encoder over the nodes that the config names.
 
-    - ``"series"``: a node is a series with its whole look-back. Edges say which series a forecast
-      takes from. The look-back is seen, and the forecast written, in a time basis.
-    - ``"patch"``: a node is a stretch of one series; series do not see each other.
+    - ``"series"``: a node is a series with its whole look-back. An edge says which series a
+      forecast takes from. The look-back is read, and the forecast written, in a time basis.
+    - ``"patch"``: a node is a patch of one series; series do not see each other.
     - ``"time"``: a node is a time step with all series, as in the paper.
-
-    Args:
-        task: sizes.
-        nodes: what a node is.
-        kappa, powers, adjacency: as in :class:`~fighter.nn.FighterLayer`.
-        heads: graphs side by side, in each member.
-        width: width of a node, in each member.
-        members: networks side by side, each with weights and graphs of its own and trained for
-            itself; the forecast is their mean (series only).
-        layers: number of Fighter layers.
-        dropout: in the layers and before the head.
-        channels: size of the embedding vector (series only).
-        patch, stride: steps in a patch, and from one patch to the next (patch only).
-        plain: layers as the paper prints them, Y = σ(Σᵢ AⁱXWᵢ): no norm, no residual, no bias.
-            With ``nodes="time"``, ``adjacency="dynamic"`` and one head it is the paper's model.
     """
 
     basis: Tensor
 
-    def __init__(
-        self,
-        task: Task,
-        nodes: Nodes = "series",
-        kappa: int = 3,
-        powers: Sequence[int] | None = None,
-        heads: int = 8,
-        adjacency: str = "lazy",
-        width: int = 512,
-        layers: int = 1,
-        dropout: float = 0.1,
-        channels: int = 16,
-        patch: int = 16,
-        stride: int = 8,
-        plain: bool = False,
-        members: int = 1,
-    ):
-        super().__init__()
-        if nodes not in ("series", "patch", "time"):
-            raise FighterError(f"nodes={nodes!r}: needs series, patch or time")
-        if members > 1 and nodes != "series":
-            raise FighterError(f'members={members}: needs nodes="series", or members=1')
-        self.task, self.nodes, self.members = task, nodes, members
-        check_heads(width, heads)
-        width, heads = members * width, members * heads
-        self.patch, self.stride = min(patch, task.lookback), stride
-        patches = 1 + -(-(task.lookback - self.patch) // stride)
+    def __init__(self, task: Task, config: "Fighter"):
+        super().__init__(task, config)
+        adjacency = value_or(config.adjacency, "lazy")
+        dropout, members = value_or(config.dropout, 0.1), value_or(config.members, 1)
+        width = members * value_or(config.width, 512)
+        check_heads(width // members, config.heads)
+        nodes, self.members, self.nodes = config.nodes, members, config.nodes
+        self.patch, self.stride = min(config.patch, task.lookback), config.stride
+        patches = 1 + -(-(task.lookback - self.patch) // self.stride)
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
-        static = adjacency in ("static", "lazy", "mixed")
-        self.series_specific = nodes == "time" or (nodes == "series" and static)
+        self.series_specific = nodes == "time" or (
+            nodes == "series" and find_adjacency(adjacency).node_specific
+        )
         self.alternative = (
             'nodes="series" or "patch"'
             if nodes == "time"
             else 'adjacency="cosine", which draws the graph from the input'
         )
         self.encoder = FighterEncoder(
-            [width] * (layers + 1),
-            kappa=kappa,
-            powers=powers,
-            heads=heads,
+            [width] * (config.layers + 1),
+            kappa=config.kappa,
+            powers=config.powers,
+            heads=members * config.heads,
             adjacency=adjacency,
             nodes=count,
-            norm=not plain,
-            residual=not plain,
-            bias=not plain,
+            norm=not config.plain,
+            residual=not config.plain,
+            bias=not config.plain,
             dropout=dropout,
             final_activation=True,
             members=members,
         )
         self.dropout = nn.Dropout(dropout)
-        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
+        self.context = context_map(task.context, width)
         steps = members * task.horizon * task.outputs
         if nodes == "series":
-            self.embed = TimeEmbedding(task.lookback, width, channels)
+            self.embed = TimeEmbedding(task.lookback, width, config.channels)
             self.head = nn.Sequential(
                 linear(width, width, members), nn.GELU(), linear(width, steps, members)
             )
@@ -109,21 +81,23 @@ class Fighter(Core):
         if nodes != "series":
             self.position = nn.Parameter(0.02 * torch.randn(count, width))
 
-    def prepare(self, correlation: Tensor) -> None:
+    def prepare(self, correlation: Float[Tensor, "lags"]) -> None:
         """Set the time bases of look-back and horizon."""
         if isinstance(self.embed, TimeEmbedding):
             self.embed.basis.copy_(time_basis(correlation, self.task.lookback))
             self.basis.copy_(time_basis(correlation, self.task.horizon))
 
     def forward(
-        self, past: Tensor, context: Tensor | None = None, per_member: bool = False
-    ) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+        self, past: Past, context: Context | None = None, per_member: bool = False
+    ) -> Float[Tensor, "*members batch horizon series outputs"]:
+        """Forecast; with ``per_member``, return the forecast of each member, not their mean."""
         x = self.node_features(past, context)
         return self.readout(self.encoder(x), past.shape[2], per_member)
 
-    def node_features(self, past: Tensor, context: Tensor | None) -> Tensor:
-        """The nodes, ``[batch(·series), nodes, width]``."""
+    def node_features(
+        self, past: Past, context: Context | None
+    ) -> Float[Tensor, "rows nodes width"]:
+        """Embed the nodes; a row is a window, or one series of a window if nodes are patches."""
         if self.nodes == "series":
             x = self.embed(past.transpose(1, 2))
         elif self.nodes == "patch":
@@ -132,12 +106,12 @@ class Fighter(Core):
                 context = context.repeat_interleave(past.shape[2], 0)
         else:
             x = self.embed(past) + self.position
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None]
-        return x
+        return add_context(x, self.context, context)
 
-    def readout(self, x: Tensor, series: int, per_member: bool = False) -> Tensor:
-        """Nodes to steps."""
+    def readout(
+        self, x: Float[Tensor, "rows nodes width"], series: int, per_member: bool = False
+    ) -> Float[Tensor, "*members batch horizon {series} outputs"]:
+        """Map the encoded nodes to the forecast."""
         task, x = self.task, self.dropout(x)
         if self.nodes == "series":
             y = self.head(x).unflatten(-1, (self.members, task.outputs, task.horizon))
@@ -150,9 +124,67 @@ class Fighter(Core):
         y = self.over_time(x.transpose(1, 2)).transpose(1, 2)  # [B, H, width]
         return self.head(y).unflatten(-1, (series, task.outputs))
 
-    def _patches(self, past: Tensor) -> Tensor:
-        """``[batch·series, patches, patch]``; the first value fills what the first patch lacks."""
+    def _patches(self, past: Past) -> Float[Tensor, "rows patches patch"]:
+        """Cut each series into patches; the first value fills up an incomplete first patch."""
         x = past.transpose(1, 2).flatten(0, 1)  # [B·N, L]
         missing = (self.patch - x.shape[1]) % self.stride if x.shape[1] > self.patch else 0
         x = torch.cat([x[:, :1].expand(-1, missing), x], 1)
         return x.unfold(1, self.patch, self.stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fighter(ModelConfig):
+    """Fighter: multi-hop graph convolution on a graph that is learned.
+
+    Args:
+        nodes: what a node of the graph is: a series, a patch of one series, or a time step.
+        kappa: number of blocks κ, the powers 0 … κ-1 of the graph.
+        powers: powers of the graph in rising order, instead of kappa.
+        heads: graphs side by side, in each member.
+        adjacency: where the graph comes from: static (learned once), lazy (the same, and half of
+            every node stays where it is), dynamic (drawn from the input), cosine (the same with
+            normalised queries and keys), or mixed (default: lazy for up to 500 series, cosine for
+            more and for other nodes than series).
+        width: width of a node, in each member (default: chosen from the size of the data).
+        layers: number of Fighter layers.
+        dropout: dropout in the layers and before the head (default: chosen from the size of the
+            data).
+        channels: size of the embedding vector (nodes that are series only).
+        patch: steps in a patch, at most the look-back (nodes that are patches only).
+        stride: steps from one patch to the next (nodes that are patches only).
+        plain: layers as the paper prints them, Y = σ(Σᵢ AⁱXWᵢ): no norm, no residual, no bias. With
+            time steps as nodes, a dynamic adjacency and one head it is the paper's model.
+        members: networks side by side, each with its own weights and graphs and trained by itself,
+            whose mean is the forecast (nodes that are series only; default: 4 for up to 500
+            series, 1 for more).
+    """
+
+    name, column, network = "fighter", "Fighter", FighterNet
+
+    nodes: Nodes = "series"
+    kappa: int = 3
+    powers: tuple[int, ...] | None = None
+    heads: int = 8
+    adjacency: str | None = None
+    width: int | None = None
+    layers: int = 1
+    dropout: float | None = None
+    channels: int = 16
+    patch: int = 16
+    stride: int = 8
+    plain: bool = False
+    members: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        if self.nodes not in get_args(Nodes):
+            raise FighterError("needs series, patch or time", argument="nodes", value=self.nodes)
+        if self.powers is not None:
+            object.__setattr__(self, "powers", check_powers(self.powers))
+        if self.adjacency is not None:
+            find_adjacency(self.adjacency)
+        if value_or(self.members, 1) > 1 and self.nodes != "series":
+            raise FighterError(
+                "several members need series as nodes", argument="members", value=self.members
+            )

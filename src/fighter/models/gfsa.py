@@ -1,16 +1,21 @@
-"""The Transformer over time steps with graph-filter attention in its blocks.
+"""The Transformer over time steps with graph-filter attention, after GFSA (Choi et al., 2024).
 
-Attention as a graph filter of low order, after GFSA (Choi et al., 2024).
+Where this departs from the paper: Choi et al. put their filter into existing networks in place of
+attention; here the network around it is the one of :mod:`fighter.models.transformer`.
 """
 
-import torch
-from torch import Tensor, nn
+from dataclasses import dataclass
+from typing import Any
 
-from ..errors import FighterError
+import torch
+from torch import nn
+
+from ..errors import check_count
 from ..hops import Hop, horner
+from ..nn._checks import Heads
 from ..nn.transformer import TransformerBlock
-from .base import Task
-from .time_core import TimeCore
+from .base import BlockConfig, Task
+from .transformer import TimeCore
 
 
 class GFSABlock(TransformerBlock):
@@ -25,89 +30,68 @@ class GFSABlock(TransformerBlock):
     are not bounded: H need not be row-stochastic.
 
     Args:
-        width, heads, hidden_width, activation, dropout, norm, residual, bias, scale: as in
-            :class:`~fighter.nn.TransformerEncoder`.
-        power: K, at least 2. The first-order form lies in the span of I, A and A² for every K.
-
+        width: width of a node, input and output.
+        power: K, at least 2 (default: 3). For every K the first-order form lies in the span of I, A
+            and A².
+        norm, residual: as in :class:`~fighter.nn.TransformerEncoder` (default: True).
+        activation: σ (default: gelu).
+        options: further options of :class:`~fighter.nn.transformer.TransformerBlock`.
     """
 
     def __init__(
         self,
         width: int,
         *,
-        heads: int,
-        hidden_width: int,
         power: int = 3,
         norm: bool = True,
         residual: bool = True,
         activation: str | nn.Module = "gelu",
-        dropout: float = 0.0,
-        bias: bool = True,
-        scale: float | None = None,
+        **options: Any,
     ):
         super().__init__(
-            width,
-            width,
-            query_width=width,
-            value_width=width,
-            heads=heads,
-            hidden_width=hidden_width,
-            norm=norm,
-            residual=residual,
-            activation=activation,
-            dropout=dropout,
-            bias=bias,
-            scale=scale,
+            width, width, norm=norm, residual=residual, activation=activation, **options
         )
-        if isinstance(power, bool) or not isinstance(power, int) or power < 2:
-            raise FighterError(f"power={power!r}: needs a whole number ≥ 2, the K of A^K")
-        self.power = power
+        self.power = check_count("power", power, least=2)
         start = torch.tensor([0.0, 1.0, 0.0])
-        self.weights = nn.Parameter(start[:, None, None, None].repeat(1, heads, 1, 1))  # w₀ w₁ w_K
+        weights = start[:, None, None, None].repeat(1, self.heads, 1, 1)
+        self.weights = nn.Parameter(weights)  # w₀, w₁, w_K
 
-    def attend(self, hop: Hop, v: Tensor) -> Tensor:
-        """(w₀I + w₁A + w_K A^K) V, by two hops."""
+    def attend(self, hop: Hop, v: Heads) -> Heads:
+        """Return (w₀I + w₁A + w_K A^K) V, computed by two hops."""
         w0, w1, w = self.weights.to(v.dtype)
         blocks = [w0 * v, (w1 - (self.power - 2) * w) * v, (self.power - 1) * w * v]
         return horner(hop, blocks, (0, 1, 2))
 
 
-class GFSA(TimeCore):
-    """As :class:`~fighter.models.transformer.Transformer`, with :class:`~fighter.nn.GFSABlock`.
+class GFSANet(TimeCore):
+    """Time steps as nodes of a Transformer encoder with :class:`GFSABlock`."""
 
-    The filter w₀I + w₁A + w_K(A + (K-1)(A² - A)) is that of Choi et al. (2024), who put it into
-    existing networks in place of attention; the network around it is the one compared with here.
+    def __init__(self, task: Task, config: "GFSA"):
+        width = config.width
+
+        def encoder() -> nn.Module:
+            blocks = [
+                GFSABlock(width, power=config.power, **config.block) for _ in range(config.layers)
+            ]
+            return nn.Sequential(*blocks, nn.LayerNorm(width), nn.Linear(width, width))
+
+        super().__init__(task, config, width, encoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GFSA(BlockConfig):
+    """Transformer encoder with graph-filter attention (GFSA, Choi et al., 2024).
 
     Args:
-        task: sizes.
-        width, heads, layers, dropout: of the encoder.
-        hidden_width: inside the feed-forward network; ``4 * width`` unless given.
-        power: K.
+        power: K, the power of the graph that the filter approximates, at least 2.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 1,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-        power: int = 3,
-    ):
-        def block() -> GFSABlock:
-            return GFSABlock(
-                width,
-                heads=heads,
-                hidden_width=hidden_width or 4 * width,
-                power=power,
-                dropout=dropout,
-            )
+    name, column, network = "gfsa", "GFSA", GFSANet
 
-        super().__init__(
-            task,
-            width,
-            lambda: nn.Sequential(
-                *(block() for _ in range(layers)), nn.LayerNorm(width), nn.Linear(width, width)
-            ),
-        )
+    layers: int = 1
+    power: int = 3
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        check_count("power", self.power, least=2)

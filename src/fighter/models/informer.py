@@ -1,69 +1,82 @@
-"""Informer (Zhou et al., 2021) as a forecaster.
-
-ProbSparse attention and distilling, after Zhou et al. (2021), "Informer".
+"""Informer (Zhou et al., 2021): sparse attention and distilling between encoder blocks.
 
 Full attention is spent on the queries that need it, u = factor · ln S of them; for all others A is
-taken to be uniform, and they get the mean of the values. Which ones is told by the measure M of
-their Eq. 4, seen through a sample of the keys as in their Algorithm 1 (one sample for all queries
-of a window); distilling is their Eq. 5. On purpose otherwise:
+taken to be uniform, so that they get the mean of the values. The measure M of their Eq. 4 chooses
+the queries, estimated from a sample of the keys as in their Algorithm 1 (one sample for all queries
+of a window). Distilling is their Eq. 5. It lies between blocks, so one layer has none. The decoder
+attends to itself sparsely and causally, and to the encoder's output in full.
+
+Where this departs from the paper:
 
 - the sample of keys is random in training and fixed otherwise, so that a forecast can be repeated;
 - only keys that a query may look at count in its M;
-- under a causal rule the lazy queries get the mean of the values so far, where the authors' code
-  has their sum, so that rows of A add up to 1;
-- LayerNorm comes before each part, as in :mod:`~fighter.models.seq2seq`;
+- with a causal rule the other queries get the mean of the values so far, where the authors' code
+  has their sum, so that rows of A sum to 1;
+- LayerNorm comes before each part, as in :mod:`~fighter.models.seq2seq`, where more is listed;
 - distilling normalises each step by itself (LayerNorm) and not over the batch (BatchNorm), which
   would make the windows of a batch depend on each other in training.
 """
 
+from dataclasses import dataclass
 from math import ceil, log
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._typing import Bool, Float
-from ..errors import FighterError
+from .._typing import Bool, Float, Int
+from ..nn._checks import Heads, Nodes
 from .base import Task
-from .seq2seq import DecoderBlock, EncoderBlock, EncoderDecoder, full_attention
+from .seq2seq import (
+    DecoderBlock,
+    EncoderBlock,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    check_factor,
+    full_attention,
+)
+
+Padding = Bool[Tensor, "batch nodes"]
 
 
 def sample_size(factor: float, nodes: int) -> int:
-    """The number u = ⌈factor · ln S⌉, from 1 to S."""
+    """Return u = ⌈factor · ln S⌉, limited to 1 … S."""
     return min(max(ceil(factor * log(nodes)), 1), nodes)
 
 
 def prob_sparse_attention(
-    q: Float[Tensor, "batch heads nodes head_width"],
-    k: Float[Tensor, "batch heads nodes head_width"],
-    v: Float[Tensor, "batch heads nodes head_width"],
-    mask: Bool[Tensor, "batch nodes"] | None = None,
+    q: Heads,
+    k: Heads,
+    v: Heads,
+    mask: Padding | None = None,
     causal: bool = False,
     *,
     factor: float = 5.0,
     random: bool = False,
-) -> Float[Tensor, "batch heads nodes head_width"]:
-    """softmax(QKᵀ/√d) V in the rows of the u queries of largest M, the mean of V in the others.
+) -> Heads:
+    """Return softmax(QKᵀ/√d) V for the u queries of largest M, the mean of V for the others.
 
     .. code-block:: text
 
         M(q, K) = max over j (q kⱼ/√d) - mean over j (q kⱼ/√d)      j in a sample of u keys
 
-    A query of zeros has a uniform A, so those that are lazy are set to zero and fused attention
-    takes all of them at once: up to some thousand nodes that is quicker than to pick out the rest.
-    Under a causal rule values come from the past alone, but which queries are chosen depends on
-    all of them, as it does for the authors.
+    A query of zeros has a uniform A, so the other queries are set to zero and fused attention takes
+    all of them at once: up to some thousand nodes that is faster than to pick out the chosen ones.
+    With a causal rule values come from the past alone, but which queries are chosen depends on
+    all of them, as in the authors' code.
     """
     u = sample_size(factor, q.shape[2])
     measure = _measure(q, k, mask, causal, _sample_keys(q, mask, u, random))
-    lazy = torch.ones_like(measure, dtype=torch.bool).scatter_(2, measure.topk(u).indices, False)
-    return full_attention(q.masked_fill(lazy[..., None], 0), k, v, mask, causal)
+    uniform = torch.ones_like(measure, dtype=torch.bool)
+    uniform = uniform.scatter_(2, measure.topk(u).indices, False)
+    return full_attention(q.masked_fill(uniform[..., None], 0), k, v, mask, causal)
 
 
-def _sample_keys(q: Tensor, mask: Tensor | None, u: int, random: bool) -> Tensor:
-    """Places of u keys, ``[batch, u]``, those that count first.
+def _sample_keys(q: Heads, mask: Padding | None, u: int, random: bool) -> Int[Tensor, "batch {u}"]:
+    """Return the places of u keys; keys that are not padding come first.
 
-    What is not random is spread evenly: multiples of 40503 ≈ 2¹⁶ · 0.618 modulo 2¹⁶ are as far
-    from each other as numbers can be (Knuth's hash), so the largest are all over the sequence.
+    A sample that is not random is spread evenly: multiples of 40503 ≈ 2¹⁶ · 0.618 modulo 2¹⁶ lie
+    far apart (Knuth's multiplicative hash), so the largest are all over the sequence.
     """
     batch, nodes = q.shape[0], q.shape[2]
     if random:
@@ -75,40 +88,42 @@ def _sample_keys(q: Tensor, mask: Tensor | None, u: int, random: bool) -> Tensor
 
 @torch.no_grad()
 def _measure(
-    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, sample: Tensor
+    q: Heads,
+    k: Heads,
+    mask: Padding | None,
+    causal: bool,
+    sample: Int[Tensor, "batch u"],
 ) -> Float[Tensor, "batch heads nodes"]:
-    """M of every query, times √d; the least there is for one in the padding or that saw no key."""
+    """Return M of every query, times √d; queries in the padding or without keys get the lowest."""
     index = sample[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[-1])
     scores = q @ k.gather(2, index).transpose(-1, -2)  # [B, heads, S, u]
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    least = torch.finfo(scores.dtype).min
+    lowest = torch.finfo(scores.dtype).min
     if causal:
         later = sample[:, None, None] > torch.arange(q.shape[2], device=q.device)[:, None]
         mean = scores.masked_fill(later, 0).sum(-1, dtype=dtype) / (~later).sum(-1).clamp(min=1)
-        measure = scores.masked_fill(later, least).amax(-1) - mean
+        measure = scores.masked_fill(later, lowest).amax(-1) - mean
     else:
         measure = scores.amax(-1) - scores.mean(-1, dtype=dtype)
-    # A key in the padding is sampled only where fewer than u nodes count, and all are chosen.
-    return measure if mask is None else measure.masked_fill(~mask[:, None], least)
+    # A key in the padding is sampled only if fewer than u nodes count; then all are chosen.
+    return measure if mask is None else measure.masked_fill(~mask[:, None], lowest)
 
 
 class ProbSparse(nn.Module):
-    """:func:`prob_sparse_attention`, its keys sampled at random while training.
+    """:func:`prob_sparse_attention` as a module, with keys sampled at random while training.
 
     Args:
-        factor: c in u = c · ln S, the keys that are sampled and the queries that are chosen.
+        factor: c in u = c · ln S, the number of sampled keys and of chosen queries (default: 5).
     """
 
     def __init__(self, factor: float = 5.0):
         super().__init__()
-        if not factor > 0:
-            raise FighterError(f"factor={factor!r}: needs a number above 0, such as 5")
-        self.factor = factor
+        self.factor = check_factor(factor)
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
-        """``[batch, heads, nodes, width / heads]``."""
+        self, q: Heads, k: Heads, v: Heads, mask: Padding | None = None, causal: bool = False
+    ) -> Heads:
+        """Attend."""
         return prob_sparse_attention(
             q, k, v, mask, causal, factor=self.factor, random=self.training
         )
@@ -118,27 +133,20 @@ class InformerBlock(EncoderBlock):
     """X ← X + ProbSparse attention(norm(X)), X ← X + FFN(norm(X)).
 
     Args:
-        width, heads, hidden_width, dropout: as in :class:`~fighter.models.seq2seq.EncoderBlock`.
-        factor: as in :class:`ProbSparse`.
+        width: width of a node, input and output.
+        factor: as in :class:`ProbSparse` (default: 5).
+        options: further options of :class:`~fighter.models.seq2seq.EncoderBlock`.
     """
 
-    def __init__(
-        self, width: int, *, heads: int, hidden_width: int, dropout: float, factor: float = 5.0
-    ):
-        super().__init__(
-            width,
-            heads=heads,
-            hidden_width=hidden_width,
-            dropout=dropout,
-            attend=ProbSparse(factor),
-        )
+    def __init__(self, width: int, *, factor: float = 5.0, **options: Any):
+        super().__init__(width, attend=ProbSparse(factor), **options)
 
 
 class Distil(nn.Module):
     """X ← max-pool(ELU(norm(conv(X)))): half as many nodes, S to ⌈S/2⌉.
 
-    The convolution is over three steps, the last and the first being neighbours; the pool is over
-    three steps, every second one.
+    The convolution is over three steps, with the last and the first as neighbours; the pool is over
+    three steps, with stride two.
     """
 
     def __init__(self, width: int):
@@ -147,60 +155,44 @@ class Distil(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.pool = nn.Sequential(nn.ELU(), nn.MaxPool1d(3, stride=2, padding=1))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``[batch, nodes, width]`` to ``[batch, ⌈nodes/2⌉, width]``."""
+    def forward(self, x: Nodes) -> Float[Tensor, "batch half width"]:
+        """Halve the number of nodes."""
         x = self.norm(self.conv(x.transpose(1, 2)).transpose(1, 2))
         return self.pool(x.transpose(1, 2)).transpose(1, 2)
 
 
-class Informer(EncoderDecoder):
-    """ProbSparse attention in encoder and decoder, half the steps after each encoder block.
+class InformerNet(EncoderDecoder):
+    """Sparse attention in encoder and decoder, half the steps after each encoder block."""
 
-    Which equations it follows, and where not, is said in :mod:`fighter.models.informer` and
-    :mod:`fighter.models.seq2seq`. Distilling lies between blocks: with ``layers=1`` there is none.
-    The decoder looks at itself sparsely and causally, at the encoder's output in full.
+    def __init__(self, task: Task, config: "Informer"):
+        width, block, factor = config.width, config.block, config.factor
+        encoder: list[nn.Module] = []
+        for i in range(config.layers):
+            if i and config.distil:
+                encoder.append(Distil(width))
+            encoder.append(InformerBlock(width, factor=factor, **block))
+        decoder = [
+            DecoderBlock(width, attend=ProbSparse(factor), **block)
+            for _ in range(config.decoder_layers)
+        ]
+        super().__init__(task, config, encoder, decoder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Informer(EncoderDecoderConfig):
+    """Informer (Zhou et al., 2021): sparse attention and distilling.
 
     Args:
-        task: sizes.
-        width, heads, dropout: of all blocks.
-        layers, decoder_layers: number of blocks.
-        hidden_width: inside the feed-forward networks; ``4 * width`` unless given.
-        label: known steps that the decoder begins with; half the look-back unless given.
         factor: c in u = c · ln S, the number of queries that get full attention.
-        distil: whether steps are halved between encoder blocks.
+        distil: halve the steps between encoder blocks.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 2,
-        decoder_layers: int = 1,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-        label: int | None = None,
-        factor: float = 5.0,
-        distil: bool = True,
-    ):
-        hidden = hidden_width or 4 * width
-        encoder: list[nn.Module] = []
-        for i in range(layers):
-            if i and distil:
-                encoder.append(Distil(width))
-            encoder.append(
-                InformerBlock(
-                    width, heads=heads, hidden_width=hidden, dropout=dropout, factor=factor
-                )
-            )
-        decoder = [
-            DecoderBlock(
-                width,
-                heads=heads,
-                hidden_width=hidden,
-                dropout=dropout,
-                attend=ProbSparse(factor),
-            )
-            for _ in range(decoder_layers)
-        ]
-        super().__init__(task, width, encoder, decoder, label)
+    name, column, network = "informer", "Informer", InformerNet
+
+    factor: float = 5.0
+    distil: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        check_factor(self.factor)

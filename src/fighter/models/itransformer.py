@@ -1,51 +1,48 @@
-"""iTransformer: series as the words of a Transformer."""
+"""iTransformer (Liu et al., 2024): series as the tokens of a Transformer.
 
-from torch import Tensor, nn
+A node is a series with its whole look-back, embedded by one linear map. Attention is between
+series, and one linear map leads from the encoder to the horizon. Series have no position, so any
+number of them can be forecast.
 
-from .base import Core, Task
+Where this departs from the paper: blocks are pre-norm, as in the other networks compared, not
+post-norm. Calendar features are added to every series; the paper makes them nodes of their own.
+The normalisation of each window belongs to :class:`~fighter.models.ForecastNet`, which applies it
+around every network.
+"""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .embedding import add_context, context_map
 from .transformer import pre_norm_encoder
 
 
-class ITransformer(Core):
-    """A series with its whole look-back as a node, embedded by one linear map (Liu et al., 2024).
-
-    Attention is between series, and what leaves the encoder goes to the horizon by one linear map.
-    Series have no position, so any number of them can be served.
-
-    The paper has post-norm blocks, here they are pre-norm, as in the other networks compared. It
-    makes calendar features nodes of their own; here what is known of the moment is added to every
-    series. Its normalisation of each window is not here: it belongs to
-    :class:`~fighter.models.ForecastNet`, which does it around every network.
-
-    Args:
-        task: sizes.
-        width, heads, layers, dropout: of the encoder.
-        hidden_width: inside the feed-forward network; ``width`` unless given.
-    """
+class ITransformerNet(Core):
+    """Series as nodes of a Transformer encoder."""
 
     series_specific = False
     nodes = "series"
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 2,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-    ):
-        super().__init__()
-        self.task = task
+    def __init__(self, task: Task, config: "ITransformer"):
+        super().__init__(task, config)
+        width = config.width
         self.embed = nn.Linear(task.lookback, width)
-        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
-        self.encoder = pre_norm_encoder(width, heads, layers, dropout, hidden_width or width)
+        self.context = context_map(task.context, width)
+        self.encoder = pre_norm_encoder(width, layers=config.layers, **config.block)
         self.head = nn.Linear(width, task.horizon * task.outputs)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
-        x = self.embed(past.transpose(1, 2))  # [B, N, width]
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None]
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
+        x = add_context(self.embed(past.transpose(1, 2)), self.context, context)  # [B, N, width]
         y = self.head(self.encoder(x)).unflatten(-1, (self.task.horizon, self.task.outputs))
         return y.transpose(1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ITransformer(BlockConfig):
+    """iTransformer (Liu et al., 2024): attention between series."""
+
+    name, column, network = "itransformer", "iTransformer", ITransformerNet
+    expansion = 1

@@ -1,78 +1,98 @@
-"""Maps from look-back to horizon, shared by all series: the bar to clear."""
+"""Maps from look-back to horizon that all series share: the bar that larger networks must clear.
 
-from torch import Tensor, nn
+Linear and DLinear are from Zeng et al. (2023), CycleNet from Lin et al. (2024).
 
-from ..errors import FighterError
-from .base import Core, Task
+Where this departs from the papers: DLinear's weights start as torch draws them. The learned cycle
+that gives CycleNet its name belongs to :class:`~fighter.models.ForecastNet`, which removes it from
+the normalised window and adds it back around every network that has a ``period``; without one,
+CycleNet is a plain perceptron. The factor and shift per series of that frame are not in the papers.
+"""
+
+from abc import ABC
+from dataclasses import dataclass
+
+from torch import nn
+
+from .base import Context, Core, ModelConfig, Outputs, Past, Task
 from .embedding import moving_average
 
 
-class Linear(Core):
-    """ŷ = W x + b for each series (Zeng et al., 2023; with the window normalised, NLinear)."""
+class SharedMap(Core, ABC):
+    """A map from ``lookback`` numbers to ``horizon · outputs`` numbers that all series share."""
 
     series_specific = False
 
-    def __init__(self, task: Task):
-        super().__init__()
-        self.task = task
-        self.map = nn.Linear(task.lookback, task.horizon * task.outputs)
+    def __init__(self, task: Task, config: ModelConfig, shared: nn.Module):
+        super().__init__(task, config)
+        self.map = shared
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         y = self.map(past.transpose(1, 2))
         return y.unflatten(-1, (self.task.horizon, self.task.outputs)).transpose(1, 2)
 
 
-class DLinear(Core):
-    """ŷ = W_t m + b_t + W_r (x - m) + b_r for each series, m the moving average of x.
+class LinearNet(SharedMap):
+    """ŷ = W x + b for each series; with the window normalised, this is NLinear."""
 
-    After Zeng et al. (2023). Weights start as torch draws them.
+    def __init__(self, task: Task, config: ModelConfig):
+        shared = nn.Linear(task.lookback, task.horizon * task.outputs)
+        super().__init__(task, config, shared)
 
-    Args:
-        task: sizes.
-        kernel: steps of the moving average.
-    """
+
+class CycleNetMLP(SharedMap):
+    """ŷ = W₂ relu(W₁ x + b₁) + b₂ for each series, the form "MLP" of CycleNet."""
+
+    def __init__(self, task: Task, config: "CycleNet"):
+        first = nn.Linear(task.lookback, config.width)
+        second = nn.Linear(config.width, task.horizon * task.outputs)
+        super().__init__(task, config, nn.Sequential(first, nn.ReLU(), second))
+
+
+class DLinearNet(Core):
+    """ŷ = W_t m + b_t + W_r (x - m) + b_r for each series, m the moving average of x."""
 
     series_specific = False
 
-    def __init__(self, task: Task, kernel: int = 25):
-        super().__init__()
-        if kernel < 1:
-            raise FighterError(f"kernel={kernel}: needs at least 1 step")
-        self.task, self.kernel = task, kernel
-        self.trend, self.remainder = Linear(task), Linear(task)
+    def __init__(self, task: Task, config: "DLinear"):
+        super().__init__(task, config)
+        self.kernel = config.kernel
+        self.trend, self.remainder = LinearNet(task, config), LinearNet(task, config)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         trend = moving_average(past, self.kernel)
         return self.trend(trend) + self.remainder(past - trend)
 
 
-class CycleNet(Core):
-    """ŷ = W₂ relu(W₁ x + b₁) + b₂ for each series, after Lin et al. (2024), the form "MLP".
+@dataclass(frozen=True, kw_only=True)
+class Linear(ModelConfig):
+    """One linear map from look-back to horizon (NLinear, Zeng et al., 2023)."""
 
-    The cycle that gives it its name is not here: :class:`~fighter.models.ForecastNet` takes the
-    learned cycle out of the normalised window and puts it back, around every network, where it has
-    a ``period``; without one this is a plain perceptron. So does the factor and shift per series,
-    which the authors do not have.
+    name, column, network = "linear", "Linear", LinearNet
+
+
+@dataclass(frozen=True, kw_only=True)
+class DLinear(ModelConfig):
+    """Two linear maps, of the trend and of the remainder (DLinear, Zeng et al., 2023).
 
     Args:
-        task: sizes.
-        width: between the two maps.
+        kernel: steps of the moving average that is the trend.
     """
 
-    series_specific = False
+    name, column, network = "dlinear", "DLinear", DLinearNet
 
-    def __init__(self, task: Task, width: int = 512):
-        super().__init__()
-        self.task = task
-        self.map = nn.Sequential(
-            nn.Linear(task.lookback, width),
-            nn.ReLU(),
-            nn.Linear(width, task.horizon * task.outputs),
-        )
+    kernel: int = 25
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
-        y = self.map(past.transpose(1, 2))
-        return y.unflatten(-1, (self.task.horizon, self.task.outputs)).transpose(1, 2)
+
+@dataclass(frozen=True, kw_only=True)
+class CycleNet(ModelConfig):
+    """A perceptron beside a learned cycle (CycleNet, Lin et al., 2024).
+
+    Args:
+        width: width between the two maps.
+    """
+
+    name, column, network = "cyclenet", "CycleNet", CycleNetMLP
+
+    width: int = 512

@@ -1,36 +1,32 @@
-"""Forecasts that need no learning: what was goes on."""
+"""Forecasts without weights: the last season, the last value, or the mean."""
 
 from abc import ABC
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import FighterError
-from .base import Core, Task
+from .base import Context, Core, ModelConfig, Observed, Outputs, Past, Task
 from .embedding import window_statistics
 
 
-class Unlearned(Core, ABC):
+class NaiveNet(Core, ABC):
     """A core without weights.
 
-    A value that was not observed is taken to be the last one observed whole periods before it; if
-    there is none, the mean of what was observed.
-
-    Args:
-        task: sizes.
-        period: steps from a value to the one that stands for it.
+    A value that was not observed is replaced by the last observed value a whole number of periods
+    before it, or by the mean of the observed values if there is none.
     """
 
-    trainable = False
     series_specific = False
 
-    def __init__(self, task: Task, period: int):
-        super().__init__()
-        self.task, self.period = task, period
+    def __init__(self, task: Task, config: ModelConfig, period: int):
+        super().__init__(task, config)
+        self.period = period
 
-    def fill(self, past: Tensor, observed: Tensor) -> Tensor:
-        """The past without holes."""
+    def fill(self, past: Past, observed: Observed) -> Past:
+        """Replace the values that were not observed."""
         steps = past.shape[1]
         place = torch.where(observed, torch.arange(steps, device=past.device)[:, None], -1)
         place = F.pad(place, (0, 0, -steps % self.period, 0), value=-1)  # whole periods
@@ -39,44 +35,65 @@ class Unlearned(Core, ABC):
         return torch.where(last >= 0, past.gather(1, last.clamp(min=0)), mean)
 
 
-class SeasonalNaive(Unlearned):
-    """Repeats the last period of the look-back; without a period, the last value."""
+class SeasonalNaiveNet(NaiveNet):
+    """Repeat the last period of the look-back; without a period, the last value."""
 
     index: Tensor
 
-    def __init__(self, task: Task):
-        super().__init__(task, task.period or 1)
+    def __init__(self, task: Task, config: ModelConfig):
+        super().__init__(task, config, task.period or 1)
         if self.period > task.lookback:
             raise FighterError(
-                f"lookback={task.lookback} is shorter than the period {self.period} to repeat: "
-                f"needs lookback ≥ {self.period}"
+                f"is shorter than the period to repeat, needs at least {self.period}",
+                argument="lookback",
+                value=task.lookback,
             )
         steps = torch.arange(task.horizon) % self.period
         self.register_buffer("index", task.lookback - self.period + steps, persistent=False)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         return past[:, self.index, :, None].expand(-1, -1, -1, self.task.outputs)
 
 
-class RepeatLast(Unlearned):
-    """The last value, at every step."""
+class RepeatLastNet(SeasonalNaiveNet):
+    """Repeat the last value."""
 
-    def __init__(self, task: Task):
-        super().__init__(task, 1)
-
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
-        return past[:, -1:, :, None].expand(-1, self.task.horizon, -1, self.task.outputs)
+    def __init__(self, task: Task, config: ModelConfig):
+        super().__init__(replace(task, period=None), config)
 
 
-class WindowMean(Unlearned):
-    """The mean of the look-back, at every step."""
+class WindowMeanNet(NaiveNet):
+    """Repeat the mean of the look-back."""
 
-    def __init__(self, task: Task):
-        super().__init__(task, task.lookback)  # nothing stands for a value but the mean
+    def __init__(self, task: Task, config: ModelConfig):
+        super().__init__(task, config, task.lookback)  # so that the mean replaces missing values
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         mean = past.mean(1, keepdim=True)[..., None]
         return mean.expand(-1, self.task.horizon, -1, self.task.outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeasonalNaive(ModelConfig):
+    """Seasonal naive: the last season again."""
+
+    name, column, network = "naive", "SeasonalNaive", SeasonalNaiveNet
+    trainable = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatLast(ModelConfig):
+    """The last value again."""
+
+    name, column, network = "repeat", "RepeatLast", RepeatLastNet
+    trainable = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowMean(ModelConfig):
+    """The mean of the look-back."""
+
+    name, column, network = "mean", "WindowMean", WindowMeanNet
+    trainable = False

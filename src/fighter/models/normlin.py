@@ -1,11 +1,30 @@
-"""NormLin: series that take from each other in learned, fixed proportions."""
+"""NormLin (OLinear, Yue et al., 2025): series mix in learned proportions, the same for every input.
+
+.. code-block:: text
+
+    X = flatten((x + before) Q ⊗ e) W + b       Q the time basis of the look-back
+    X = norm(blocks(X))
+    y = W₂ gelu(W₁ flatten((X U) Q'ᵀ + after))  Q' the time basis of the horizon
+
+Blocks have one head and are post-norm, as in the paper. ``before`` and ``after`` are one number per
+series and step, which start at zero.
+
+Where this departs from the paper: A moves ten times as fast as its parameter, as in every static
+graph here, and has no dropout; there is dropout before the head instead of on the forecast.
+Calendar features are added to every series. The normalisation of each window belongs to
+:class:`~fighter.models.ForecastNet`, which applies it around every network.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..nn import FighterLayer, StaticAdjacency
-from .base import Core, Task
-from .embedding import TimeEmbedding, time_basis
+from ..nn._checks import Nodes
+from .base import Context, Core, ModelConfig, Outputs, Past, Task
+from .embedding import TimeEmbedding, add_context, context_map, time_basis
 
 
 class NormLinBlock(nn.Module):
@@ -38,59 +57,29 @@ class NormLinBlock(nn.Module):
             nn.Dropout(dropout),
         )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """``[batch, series, width]`` to the same."""
+    def forward(self, x: Nodes) -> Nodes:
+        """Mix the series, then transform each by itself."""
         x = self.norm1(self.mix(x))
         return self.norm2(x + self.feed(x))
 
 
-class NormLin(Core):
-    """A learned matrix between series in place of attention, after OLinear (Yue et al., 2025).
-
-    .. code-block:: text
-
-        X = flatten((x + before) Q ⊗ e) W + b       Q the time basis of the look-back
-        X = norm(blocks(X))
-        y = W₂ gelu(W₁ flatten((X U) Q'ᵀ + after))  Q' the time basis of the horizon
-
-    One head, and post-norm, as the authors have it. ``before`` and ``after`` are a number per
-    series and step, which start at zero.
-
-    What differs: A moves ten times as fast as its parameter, as in every static graph here, and no
-    dropout acts on it; dropout is before the last part instead of on the forecast itself. What is
-    known of the moment (calendar) is added to every series. The normalisation of each window
-    belongs to :class:`~fighter.models.ForecastNet`, which does it around every network.
-
-    Args:
-        task: sizes.
-        width, layers, dropout: of the blocks.
-        channels: size of the embedding vector e, and columns of U per step of the horizon.
-        hidden_width: inside the feed-forward networks and before the forecast; ``width`` unless
-            given.
-    """
+class NormLinNet(Core):
+    """A learned matrix between series in place of attention."""
 
     basis: Tensor
     series_specific = True
     nodes = "series"
     alternative = 'model="itransformer", or "fighter" with adjacency="cosine"'
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 512,
-        layers: int = 2,
-        dropout: float = 0.1,
-        channels: int = 16,
-        hidden_width: int | None = None,
-    ):
-        super().__init__()
-        hidden = hidden_width or width
-        self.task = task
+    def __init__(self, task: Task, config: "NormLin"):
+        super().__init__(task, config)
+        width, channels, dropout = config.width, config.channels, config.dropout
+        hidden = config.hidden_width or width
         self.embed = TimeEmbedding(task.lookback, width, channels)
-        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
+        self.context = context_map(task.context, width)
         self.before = nn.Parameter(torch.zeros(task.series, task.lookback))
         self.encoder = nn.Sequential(
-            *(NormLinBlock(width, task.series, hidden, dropout) for _ in range(layers)),
+            *(NormLinBlock(width, task.series, hidden, dropout) for _ in range(config.layers)),
             nn.LayerNorm(width),
         )
         self.dropout = nn.Dropout(dropout)
@@ -103,17 +92,37 @@ class NormLin(Core):
         )
         self.register_buffer("basis", torch.eye(task.horizon))
 
-    def prepare(self, correlation: Tensor) -> None:
+    def prepare(self, correlation: Float[Tensor, "lags"]) -> None:
         """Set the time bases of look-back and horizon."""
         self.embed.basis.copy_(time_basis(correlation, self.task.lookback))
         self.basis.copy_(time_basis(correlation, self.task.horizon))
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         task = self.task
         x = self.embed(past.transpose(1, 2) + self.before)  # [B, N, width]
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None]
+        x = add_context(x, self.context, context)
         x = self.steps(self.dropout(self.encoder(x))).unflatten(-1, (-1, task.horizon))
         y = self.head((x @ self.basis.T + self.after).flatten(2))  # [B, N, H·outputs]
         return y.unflatten(-1, (task.horizon, task.outputs)).transpose(1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormLin(ModelConfig):
+    """A learned matrix between series in place of attention (OLinear, Yue et al., 2025).
+
+    Args:
+        width: width of a node.
+        layers: number of blocks.
+        dropout: dropout in the blocks and before the head.
+        channels: size of the embedding vector e, and columns of U per step of the horizon.
+        hidden_width: width inside the feed-forward networks and the head (default: the width).
+    """
+
+    name, column, network = "normlin", "NormLin", NormLinNet
+
+    width: int = 512
+    layers: int = 2
+    dropout: float = 0.1
+    channels: int = 16
+    hidden_width: int | None = None

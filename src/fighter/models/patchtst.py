@@ -1,71 +1,72 @@
-"""PatchTST: stretches of one series as the words of a Transformer."""
+"""PatchTST (Nie et al., 2023): patches of one series as the tokens of a Transformer.
+
+The last value of the look-back is repeated for one stride, the whole is cut into patches, each
+patch is embedded by one linear map with a position added, and the flattened output of the encoder
+is mapped linearly to the horizon. Series do not see each other.
+
+Where this departs from the paper: blocks are pre-norm with LayerNorm, as in the other networks
+compared, not post-norm with batch norm. Calendar features are added to every patch; the paper has
+none. The normalisation of each window belongs to :class:`~fighter.models.ForecastNet`, which
+applies it around every network.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import FighterError
-from .base import Core, Task
+from .._typing import Float
+from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .embedding import add_context, context_map
 from .transformer import pre_norm_encoder
 
 
-class PatchTST(Core):
-    """Patches of one series as nodes; series do not see each other (Nie et al., 2023).
-
-    The end of the look-back is repeated for one stride, the whole cut into patches, each embedded
-    by one linear map with a position added, and what leaves the encoder flattened into one linear
-    map to the horizon. A patch is no longer than the look-back, a stride no longer than a patch.
-
-    The paper has post-norm blocks with batch norm, here they are pre-norm with LayerNorm, as in the
-    other networks compared. What is known of the moment (calendar) is added to every patch; the
-    paper has none. Its normalisation of each window is not here: it belongs to
-    :class:`~fighter.models.ForecastNet`, which does it around every network.
-
-    Args:
-        task: sizes.
-        width, heads, layers, dropout: of the encoder; dropout also before the head.
-        hidden_width: inside the feed-forward network; ``2 * width`` unless given.
-        patch, stride: steps in a patch, and from one to the next.
-    """
+class PatchTSTNet(Core):
+    """Patches of one series as nodes of a Transformer encoder."""
 
     series_specific = False
     nodes = "patch"
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 3,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-        patch: int = 16,
-        stride: int = 8,
-    ):
-        super().__init__()
-        if patch < 1 or stride < 1:
-            raise FighterError(f"patch={patch}, stride={stride}: both need to be at least 1")
-        self.task, self.patch = task, min(patch, task.lookback)
-        self.stride = min(stride, self.patch)
+    def __init__(self, task: Task, config: "PatchTST"):
+        super().__init__(task, config)
+        width = config.width
+        self.patch = min(config.patch, task.lookback)
+        self.stride = min(config.stride, self.patch)
         count = (task.lookback - self.patch) // self.stride + 2
         self.embed = nn.Linear(self.patch, width)
         self.position = nn.Parameter(0.02 * torch.randn(count, width))
-        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
-        self.encoder = pre_norm_encoder(width, heads, layers, dropout, hidden_width or 2 * width)
-        self.dropout = nn.Dropout(dropout)
+        self.context = context_map(task.context, width)
+        self.encoder = pre_norm_encoder(width, layers=config.layers, **config.block)
+        self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(count * width, task.horizon * task.outputs)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
-        task, series = self.task, past.shape[2]
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         x = self.embed(self.patches(past)) + self.position  # [B, N, patches, width]
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None, None]
+        x = add_context(x, self.context, context)
         x = self.dropout(self.encoder(x.flatten(0, 1)))
-        y = self.head(x.flatten(1)).unflatten(-1, (task.horizon, task.outputs))
-        return y.unflatten(0, (-1, series)).transpose(1, 2)
+        y = self.head(x.flatten(1)).unflatten(-1, (self.task.horizon, self.task.outputs))
+        return y.unflatten(0, (-1, past.shape[2])).transpose(1, 2)
 
-    def patches(self, past: Tensor) -> Tensor:
-        """``[batch, series, patches, patch]``."""
+    def patches(self, past: Past) -> Float[Tensor, "batch series patches patch"]:
+        """Cut the look-back of each series into overlapping patches."""
         x = past.transpose(1, 2)
         x = torch.cat([x, x[..., -1:].expand(-1, -1, self.stride)], -1)
         return x.unfold(-1, self.patch, self.stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchTST(BlockConfig):
+    """PatchTST (Nie et al., 2023): attention between patches of one series.
+
+    Args:
+        patch: steps in a patch, at most the look-back.
+        stride: steps from one patch to the next, at most a patch.
+    """
+
+    name, column, network = "patchtst", "PatchTST", PatchTSTNet
+    expansion = 2
+
+    layers: int = 3
+    patch: int = 16
+    stride: int = 8

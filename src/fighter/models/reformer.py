@@ -1,40 +1,58 @@
-"""Reformer as a forecaster: hashed attention over the past and the steps to come.
+"""Reformer (Kitaev et al., 2020): hashed attention and reversible layers.
 
-Attention among the nodes that a random hash puts together, and layers that can be undone.
+:func:`lsh_attention` is its attention among the nodes that a random hash puts together, with shared
+queries and keys, in several rounds and with the correction for pairs that more than one round
+finds; :class:`ReformerBlock` is its reversible layer.
 
-After Reformer (Kitaev, Kaiser and Levskaya, 2020): :func:`lsh_attention` is its hashed attention
-with shared queries and keys, in several rounds and with the correction for what more than one
-round finds; :class:`ReformerBlock` is its reversible layer.
+Where this departs from the paper:
+
+- Reformer was made for text and has no forecast of its own. As the forecasting literature does, the
+  encoder runs over look-back and horizon together, with zeros for the values of the horizon, and
+  the forecast is read from the last positions;
+- the two streams end in their mean, a norm and a linear map;
+- positions are learned and added; the paper's factor into two axes, for much longer sequences;
+- the paper discards activations and recomputes them from the output in the backward pass. Here
+  torch keeps them: values and gradients are those of the reversible layer, but no memory is saved.
+  (To recompute them, the same dropout and rotations would have to be drawn again in each layer.)
 """
 
 from collections.abc import Iterable
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._typing import Bool, Float
-from ..errors import FighterError
-from ..hops import attention_hop, describe
-from ..nn._checks import check_heads, check_nodes, join_heads, make_activation, project, split_heads
-from .base import Core, Task
+from .._typing import Bool, Float, Int
+from ..errors import check_count
+from ..hops import attention_hop
+from ..nn._checks import Nodes, check_heads, join_heads, make_activation, split_heads
+from ..nn.transformer import project
+from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .embedding import add_context, context_map
+from .seq2seq import check_padding
 
-HIDDEN = -1e30  # the logit of a node that is not seen: exp() is exactly 0
-ITSELF = -3e4  # that of a node for itself, for where nothing else counts; half precision has it too
-COLUMNS = 64  # of a rotation: twice as many buckets at most, however long the sequence
-STORE_UP_TO = 1024  # nodes: so few are attended to all at once, the graph stored
+HIDDEN = -1e30  # logit of a node that is not seen: exp() is exactly 0
+ITSELF = -3e4  # logit of a node for itself, which counts only if it sees no other; fits float16
+COLUMNS = 64  # columns of a rotation: twice as many buckets at most, however long the sequence
+STORE_UP_TO = 1024  # largest number of nodes for which the graph is stored and not sorted
+
+Queries = Float[Tensor, "batch heads nodes query"]
+Rotations = Float[Tensor, "*heads rounds query columns"]
+Padding = Bool[Tensor, "batch nodes"]
+Buckets = Int[Tensor, "batch heads rounds all_nodes"]
 
 
 def lsh_attention(
-    qk: Float[Tensor, "batch heads nodes query"],
+    qk: Queries,
     v: Float[Tensor, "batch heads nodes value"],
-    rotations: Float[Tensor, "*heads rounds query columns"],
+    rotations: Rotations,
     *,
     bucket_size: int,
-    mask: Bool[Tensor, "batch nodes"] | None = None,
+    mask: Padding | None = None,
 ) -> Float[Tensor, "batch heads nodes value"]:
-    """oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i; k = q/|q|.
+    """Return oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i, with k = q/|q|.
 
     .. code-block:: text
 
@@ -47,19 +65,18 @@ def lsh_attention(
     Nᵢⱼ is the number of rounds that find j for i, so that the rounds together are the softmax over
     the union of the Pᵢ⁽ʳ⁾. A node sees itself only where it sees nobody else.
 
-    There are twice as many buckets as chunks, or as many as ``rotations`` has columns for. One
+    There are twice as many buckets as chunks, limited by the columns of ``rotations``. A single
     chunk has one bucket, and the result is full attention. The chunk before the first is the last.
-    Up to ``STORE_UP_TO`` nodes the softmax over the union is taken as it stands, over all pairs
-    with those hidden that no round finds; sorting is for sequences of more.
-    Nodes that ``mask`` hides, and zeros that fill the last chunk, have a bucket of their own.
+    Up to ``STORE_UP_TO`` nodes the softmax is computed over all pairs, with those hidden that no
+    round finds; longer sequences are sorted. Nodes that ``mask`` hides, and zeros that fill the
+    last chunk, have a bucket of their own.
 
     Args:
-        qk: queries, and keys before they get length 1.
+        qk: queries, and keys before they are normalised.
         v: values.
         rotations: R for each round, the same for all heads or one each.
-        bucket_size: nodes in a bucket, on average.
-        mask: True at the nodes that count.
-
+        bucket_size: average number of nodes in a bucket.
+        mask: True at the nodes that count (default: all).
     """
     nodes, chunk = qk.shape[2], 2 * bucket_size
     chunks = -(-nodes // chunk)
@@ -74,28 +91,28 @@ def lsh_attention(
         width = qk.shape[-1]
         k = F.rms_norm(qk, (width,), eps=1e-12).to(qk.dtype)  # q/|q| · √d
         pairs = _pairs(bucket, chunks, qk.dtype)
-        # Which pairs count is stored as it is, so the graph may be too. (Fused attention with this
-        # mask made NaN of a training on an H200; why was not found.)
+        # The mask over pairs is stored anyway, so the graph may be too. (Fused attention with this
+        # mask led to NaN in training on an H200, for an unknown reason.)
         hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width, backend="stored")
         return hop(v)[:, :, :nodes]
     order = bucket.argsort(dim=-1, stable=True)
     place = order.argsort(-1)
 
     def sort(x: Tensor) -> Tensor:
-        """``[B, heads, 1|rounds, S, w]`` to ``[B, heads, rounds, chunks, chunk, w]``."""
+        """Sort ``[B, heads, 1|rounds, S, w]`` into ``[B, heads, rounds, chunks, chunk, w]``."""
         return torch.take_along_dim(x, order[..., None], 3).unflatten(3, (chunks, chunk))
 
     q = sort(qk[:, :, None])
-    k = F.normalize(q, dim=-1, eps=1e-6)  # a query of zeros has a gradient too
+    k = F.normalize(q, dim=-1, eps=1e-6)  # so that a query of zeros has a gradient too
     logits = q.shape[-1] ** -0.5 * (q @ _seen(k).transpose(-1, -2))
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     at, bucket = place // chunk, bucket.long()
     here, next_ = bucket * chunks + at, bucket * chunks + (at + 1) % chunks
-    found = torch.zeros_like(logits)  # N
+    rounds = torch.zeros_like(logits)  # N
     for r in range(bucket.shape[2]):
         mine, theirs = (sort(x[:, :, r : r + 1, :, None])[..., 0] for x in (here, next_))
-        found += _meet(mine, mine) | _meet(mine, theirs)
-    logits = logits - found.clamp(min=1).log()
+        rounds += _meet(mine, mine) | _meet(mine, theirs)
+    logits = logits - rounds.clamp(min=1).log()
     own, position = sort(bucket[..., None])[..., 0], order.unflatten(3, (chunks, chunk))
     logits = logits.masked_fill(~_meet(own, own), HIDDEN)
     logits = logits.masked_fill(_meet(position, position), ITSELF)
@@ -107,42 +124,44 @@ def lsh_attention(
 
 
 def _seen(x: Tensor) -> Tensor:
-    """A chunk and the one before: of ``[B, heads, rounds, chunks, chunk, …]`` the fifth, twice."""
+    """Append the chunk before to each chunk of ``[B, heads, rounds, chunks, chunk, …]``."""
     return torch.cat([x, x.roll(1, 3)], 4) if x.shape[3] > 1 else x
 
 
 def _meet(x: Tensor, other: Tensor) -> Tensor:
-    """Where xᵢ is the other's j, for each node i of a chunk and each j that it may see."""
+    """Return whether xᵢ equals otherⱼ, for each node i of a chunk and each j that it may see."""
     return x[..., None] == _seen(other)[..., None, :]
 
 
 @torch.no_grad()
-def _pairs(bucket: Tensor, chunks: int, dtype: torch.dtype) -> Tensor:
-    """What is added to the logits of all pairs, ``[B, heads, S, S]``: 0 where any round finds one.
+def _pairs(
+    bucket: Buckets, chunks: int, dtype: torch.dtype
+) -> Float[Tensor, "batch heads all_nodes all_nodes"]:
+    """Return what is added to the logits of all pairs: 0 where any round finds the pair.
 
     A pair of two buckets is written to the diagonal, which gets its own value in the end.
     """
     nodes = bucket.shape[-1]
     own, order = (x.unflatten(-1, (chunks, -1)) for x in bucket.sort(stable=True))
     i, j = order[..., None], _seen(order)[..., None, :]
-    found = i * nodes + torch.where(_meet(own, own), j, i)
+    place = i * nodes + torch.where(_meet(own, own), j, i)
     pairs = torch.full((*bucket.shape[:2], nodes**2), -torch.inf, dtype=dtype, device=bucket.device)
-    pairs = pairs.scatter_(2, found.flatten(2), 0).unflatten(2, (nodes, nodes))
+    pairs = pairs.scatter_(2, place.flatten(2), 0).unflatten(2, (nodes, nodes))
     pairs.diagonal(dim1=2, dim2=3).fill_(ITSELF)
     return pairs
 
 
 @torch.no_grad()
 def _buckets(
-    qk: Tensor, rotations: Tensor, chunks: int, mask: Tensor | None, missing: int
-) -> Tensor:
-    """The bucket of each node in each round ``[B, heads, rounds, S + missing]``; one chunk has one.
+    qk: Queries, rotations: Rotations, chunks: int, mask: Padding | None, missing: int
+) -> Buckets:
+    """Return the bucket of each node in each round, with ``missing`` nodes appended.
 
-    The last of all is for the nodes that do not count.
+    The last bucket is for the nodes that do not count. A single chunk has one other bucket.
     """
     columns = min(chunks, rotations.shape[-1])
     flat = rotations[..., :columns].transpose(-1, -2).flatten(-3, -2)  # [heads, rounds·columns, d]
-    with torch.autocast(qk.device.type, enabled=False):  # a hash of few digits is another hash
+    with torch.autocast(qk.device.type, enabled=False):  # a hash in low precision differs
         turned = flat @ qk.to(flat.dtype).mT
     turned = turned.unflatten(2, (-1, columns))  # [B, heads, rounds, columns, S]
     (most, first), (least, second) = turned.max(3), turned.min(3)
@@ -150,14 +169,14 @@ def _buckets(
     bucket = torch.zeros_like(bucket) if chunks == 1 else bucket
     if mask is not None:
         bucket = bucket.masked_fill(~mask[:, None, None], 2 * columns)
-    return F.pad(bucket, (0, missing), value=2 * columns).to(torch.int16)  # quicker to sort
+    return F.pad(bucket, (0, missing), value=2 * columns).to(torch.int16)  # faster to sort
 
 
 class LSHAttention(nn.Module):
     """Heads of :func:`lsh_attention` between projections.
 
-    In training the rotations are drawn anew at every call; in evaluation they are always the same,
-    so that a forecast can be repeated.
+    In training new rotations are drawn at every call; in evaluation they are always the same, so
+    that a forecast can be repeated.
     """
 
     rotations: Tensor
@@ -165,20 +184,19 @@ class LSHAttention(nn.Module):
     def __init__(self, width: int, heads: int, bucket_size: int, rounds: int):
         super().__init__()
         check_heads(width, heads)
-        if bucket_size < 1 or rounds < 1:
-            raise FighterError(
-                f"bucket_size={bucket_size}, rounds={rounds}: both need to be at least 1"
-            )
-        self.heads, self.bucket_size = heads, bucket_size
+        check_count("rounds", rounds)
+        self.heads, self.bucket_size = heads, check_count("bucket_size", bucket_size)
         self.qk = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width)
-        draw = torch.Generator().manual_seed(0)  # not from the seed of the weights: never saved
+        draw = torch.Generator().manual_seed(
+            0
+        )  # independent of the weights' seed, because they are not saved
         fixed = torch.randn(heads, rounds, width // heads, COLUMNS, generator=draw)
         self.register_buffer("rotations", fixed, persistent=False)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``[batch, nodes, width]`` to the same."""
+    def forward(self, x: Nodes, mask: Padding | None = None) -> Nodes:
+        """Attend."""
         qk, v = (split_heads(part, self.heads) for part in project(x, self.qk, self.value))
         rotations = torch.randn_like(self.rotations) if self.training else self.rotations
         o = lsh_attention(qk, v, rotations, bucket_size=self.bucket_size, mask=mask)
@@ -188,13 +206,8 @@ class LSHAttention(nn.Module):
 class ReformerBlock(nn.Module):
     """Y₁ = X₁ + attention(norm(X₂)), Y₂ = X₂ + ffn(norm(Y₁)), which ``inverse`` undoes.
 
-    By itself a block starts from X₁ = X₂ = X and ends with the mean of Y₁ and Y₂;
+    By itself a block starts from X₁ = X₂ = X and returns the mean of Y₁ and Y₂;
     :class:`ReformerEncoder` carries the pair from block to block.
-
-    The paper forgets the activations and gets them back from the output when gradients are asked
-    for. Here torch keeps them: values and gradients are those of the reversible layer, memory is
-    not saved. (To get them back, dropout and the rotations of each layer would have to be drawn
-    again, the very same ones.)
 
     Example:
         >>> import torch
@@ -207,11 +220,10 @@ class ReformerBlock(nn.Module):
         width: width of a node.
         heads: number of attention heads.
         hidden_width: width inside the feed-forward network.
-        dropout: after attention and after the feed-forward network.
-        bucket_size: nodes in a bucket, on average.
-        rounds: how often nodes are hashed; more find more of the nodes that matter.
-        activation: as in :class:`~fighter.nn.FighterLayer`.
-
+        dropout: dropout after attention and after the feed-forward network.
+        bucket_size: average number of nodes in a bucket (default: 16).
+        rounds: how often nodes are hashed (default: 4); more rounds find more relevant pairs.
+        activation: as in :class:`~fighter.nn.FighterLayer` (default: gelu).
     """
 
     def __init__(
@@ -226,7 +238,7 @@ class ReformerBlock(nn.Module):
         activation: str | nn.Module = "gelu",
     ):
         super().__init__()
-        self.width, self.heads = width, heads
+        self.width = width
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = LSHAttention(width, heads, bucket_size, rounds)
         self.ffn1 = nn.Linear(width, hidden_width)
@@ -234,124 +246,85 @@ class ReformerBlock(nn.Module):
         self.activation = make_activation(activation)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``[batch, nodes, width]`` to the same; ``mask`` is key padding ``[batch, nodes]``."""
-        x = check_padding(x, self.width, self.heads, mask)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Nodes:
+        """Map ``[batch, nodes, width]`` to the same shape; ``mask`` is key padding."""
+        x = check_padding(x, self.width, mask)
         y1, y2 = self.pair(x, x, mask)
         return (y1 + y2) / 2
 
-    def pair(self, x1: Tensor, x2: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(X₁, X₂) to (Y₁, Y₂)."""
+    def pair(self, x1: Nodes, x2: Nodes, mask: Tensor | None = None) -> tuple[Nodes, Nodes]:
+        """Map (X₁, X₂) to (Y₁, Y₂)."""
         y1 = x1 + self._attend(x2, mask)
         return y1, x2 + self._feed(y1)
 
-    def inverse(self, y1: Tensor, y2: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """(Y₁, Y₂) to (X₁, X₂), in evaluation: in training, chance would have to repeat itself."""
+    def inverse(self, y1: Nodes, y2: Nodes, mask: Tensor | None = None) -> tuple[Nodes, Nodes]:
+        """Map (Y₁, Y₂) back to (X₁, X₂), in evaluation mode only: training is random."""
         x2 = y2 - self._feed(y1)
         return y1 - self._attend(x2, mask), x2
 
-    def _attend(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, x: Nodes, mask: Tensor | None) -> Nodes:
         return self.dropout(self.attention(self.norm1(x), mask))
 
-    def _feed(self, x: Tensor) -> Tensor:
+    def _feed(self, x: Nodes) -> Nodes:
         return self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
 
 
 class ReformerEncoder(nn.Module):
-    """``layers`` reversible blocks in a row on the pair (X, X), then the mean of the two."""
+    """Reversible blocks in a row on the pair (X, X), then the mean of the two.
 
-    def __init__(
-        self,
-        width: int,
-        layers: int,
-        *,
-        heads: int,
-        hidden_width: int,
-        dropout: float,
-        bucket_size: int = 16,
-        rounds: int = 4,
-    ):
+    Args:
+        width: width of a node.
+        layers: number of blocks.
+        options: options of :class:`ReformerBlock`.
+    """
+
+    def __init__(self, width: int, layers: int, **options: Any):
         super().__init__()
-        self.width, self.heads = width, heads
-        self.layers = nn.ModuleList(
-            ReformerBlock(
-                width,
-                heads=heads,
-                hidden_width=hidden_width,
-                dropout=dropout,
-                bucket_size=bucket_size,
-                rounds=rounds,
-            )
-            for _ in range(layers)
-        )
+        self.width = width
+        self.layers = nn.ModuleList(ReformerBlock(width, **options) for _ in range(layers))
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``[batch, nodes, width]`` to the same; ``mask`` is key padding ``[batch, nodes]``."""
-        x1 = x2 = check_padding(x, self.width, self.heads, mask)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Nodes:
+        """Map ``[batch, nodes, width]`` to the same shape; ``mask`` is key padding."""
+        x1 = x2 = check_padding(x, self.width, mask)
         for block in cast(Iterable[ReformerBlock], self.layers):
             x1, x2 = block.pair(x1, x2, mask)
         return (x1 + x2) / 2
 
 
-def check_padding(x: Tensor, width: int, heads: int, mask: Tensor | None) -> Tensor:
-    """As ``check_nodes``; which pairs may see each other is up to the hash, not to a mask."""
-    if mask is not None and mask.ndim != 2:
-        raise FighterError(f"mask is {describe(mask)}: needs key padding, a bool [batch, nodes]")
-    return check_nodes(x, width, heads, mask, causal=False)
-
-
-class Reformer(Core):
-    """An encoder over look-back and horizon together, the horizon's values 0 on the way in.
-
-    Hashed attention and reversible layers are those of Kitaev et al. (2020), see
-    :class:`~fighter.nn.ReformerBlock`. Reformer was made for text, and has no forecast of its own:
-    the encoder over placeholders, of which the last positions are read, is how the forecasting
-    literature compares with it. Its two streams end in their mean, a norm and a linear map. The
-    positions are learned and added; Reformer's factor into two axes, for sequences much longer.
-
-    Args:
-        task: sizes.
-        width, heads, layers, dropout: of the encoder.
-        hidden_width: inside the feed-forward network; ``4 * width`` unless given.
-        bucket_size, rounds: of the hash.
-    """
+class ReformerNet(Core):
+    """A Reformer encoder over look-back and horizon together."""
 
     series_specific = True
-    alternative = 'model="fighter" with adjacency="cosine"'
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 1,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-        bucket_size: int = 4,
-        rounds: int = 4,
-    ):
-        super().__init__()
-        self.task = task
+    def __init__(self, task: Task, config: "Reformer"):
+        super().__init__(task, config)
+        width, hashing = config.width, {"bucket_size": config.bucket_size, "rounds": config.rounds}
         self.embed = nn.Linear(task.series, width)
         self.position = nn.Parameter(0.02 * torch.randn(task.lookback + task.horizon, width))
-        self.context = nn.Linear(task.context, width, bias=False) if task.context else None
-        self.encoder = ReformerEncoder(
-            width,
-            layers,
-            heads=heads,
-            hidden_width=hidden_width or 4 * width,
-            dropout=dropout,
-            bucket_size=bucket_size,
-            rounds=rounds,
-        )
+        self.context = context_map(task.context, width)
+        self.encoder = ReformerEncoder(width, config.layers, **config.block, **hashing)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, task.series * task.outputs)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         task = self.task
         x = self.embed(F.pad(past, (0, 0, 0, task.horizon))) + self.position  # [B, L + H, width]
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None]
-        y = self.encoder(x)[:, task.lookback :]
+        y = self.encoder(add_context(x, self.context, context))[:, task.lookback :]
         return self.head(self.norm(y)).unflatten(-1, (task.series, task.outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reformer(BlockConfig):
+    """Reformer (Kitaev et al., 2020): hashed attention and reversible layers.
+
+    Args:
+        bucket_size: average number of nodes in a bucket of the hash.
+        rounds: how often nodes are hashed; more rounds find more relevant pairs.
+    """
+
+    name, column, network = "reformer", "Reformer", ReformerNet
+
+    layers: int = 1
+    bucket_size: int = 4
+    rounds: int = 4

@@ -1,16 +1,12 @@
-"""Forecasting networks: a batch of windows in, ``[batch, horizon, series, outputs]`` out.
+"""All models by name."""
 
-A core maps the normalised past to the normalised future; :class:`ForecastNet` puts the same
-normalisation, cycle and covariates around every core, so that cores can be compared.
-"""
-
-import inspect
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from ..errors import FighterError
+from ..errors import FighterError, did_you_mean
 from .autoformer import Autoformer
-from .base import Core, Task
+from .base import Core, ModelConfig, Task
 from .fighter import Fighter
 from .gcn import GCN
 from .gfsa import GFSA
@@ -18,52 +14,41 @@ from .informer import Informer
 from .itransformer import ITransformer
 from .linear import CycleNet, DLinear, Linear
 from .naive import RepeatLast, SeasonalNaive, WindowMean
-from .network import ForecastNet
 from .normlin import NormLin
 from .patchtst import PatchTST
 from .reformer import Reformer
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
 
-CORES: Mapping[str, type[Core]] = {
-    "fighter": Fighter,
-    "autoformer": Autoformer,
-    "cyclenet": CycleNet,
-    "dlinear": DLinear,
-    "gcn": GCN,
-    "gfsa": GFSA,
-    "informer": Informer,
-    "itransformer": ITransformer,
-    "linear": Linear,
-    "mean": WindowMean,
-    "naive": SeasonalNaive,
-    "normlin": NormLin,
-    "patchtst": PatchTST,
-    "reformer": Reformer,
-    "repeat": RepeatLast,
-    "seq2seq": Seq2Seq,
-    "transformer": Transformer,
-}
+MODELS: Mapping[str, type[ModelConfig]] = {
+    config.name: config
+    for config in (
+        Fighter, Autoformer, CycleNet, DLinear, GCN, GFSA, Informer, ITransformer, Linear,
+        WindowMean, SeasonalNaive, NormLin, PatchTST, Reformer, RepeatLast, Seq2Seq, Transformer,
+    )
+}  # fmt: skip
 
 
-def core_options(name: str) -> dict[str, Any]:
-    """The options of a core by name, with their defaults."""
-    task, *options = inspect.signature(CORES[name]).parameters.values()
-    del task
-    return {option.name: option.default for option in options}
+def find_model(model: str | ModelConfig) -> ModelConfig:
+    """Return the config of a model by its name, with the default options; a config is returned."""
+    if isinstance(model, ModelConfig):
+        return model
+    if not isinstance(model, str) or model not in MODELS:
+        hint = did_you_mean(str(model), MODELS)
+        reason = f"needs one of {', '.join(MODELS)}{hint and '.' + hint}"
+        raise FighterError(reason, argument="model", value=model)
+    return MODELS[model]()
 
 
-def build_core(name: str, task: Task, **options: object) -> Core:
-    """A core by name; options are those of its class."""
-    if name not in CORES:
-        raise FighterError(f"model={name!r}: needs one of {', '.join(CORES)}")
-    known = core_options(name)
-    if unknown := set(options) - set(known):
-        raise FighterError(
-            f"model={name!r} has no option {', '.join(sorted(unknown))}; it has "
-            f"{', '.join(known) or 'none'}"
-        )
-    return CORES[name](task, **options)
-
-
-__all__ = ["CORES", "Core", "ForecastNet", "Task", "build_core", "core_options"]
+def build_core(name: str, task: Task, **options: Any) -> Core:
+    """Build the network of a model by name; the options are the fields of its config."""
+    config = type(find_model(name))
+    known = [field.name for field in fields(config)]
+    for option, value in options.items():
+        if option not in known:
+            raise FighterError(
+                f"model {name!r} has no such option, it has {', '.join(known) or 'none'}",
+                argument=option,
+                value=value,
+            )
+    return config(**options).build(task)

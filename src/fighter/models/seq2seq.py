@@ -1,43 +1,47 @@
 """An encoder and a decoder over time steps: the Transformer as long-horizon forecasting uses it.
 
-The blocks are those of Vaswani et al. (2017), see :mod:`fighter.models.seq2seq`; that the decoder
-gives all steps in one pass is from Zhou et al. (2021), their Eq. 6. On purpose otherwise: positions
-are learned, a step is embedded by a linear map and not by a convolution over three, and the
-calendar is told once, for the moment of the forecast, and not for every step.
-
-What encoder–decoder Transformers share: attention over one or two sequences, and their blocks.
-
 After Vaswani et al. (2017), "Attention Is All You Need": scaled dot-product attention (their
-Eq. 1) in several heads (section 3.2.2), the feed-forward network (Eq. 2), a decoder block with
-attention over itself, then over the encoder's output. On purpose otherwise:
+Eq. 1) in several heads (section 3.2.2), the feed-forward network (Eq. 2), and a decoder block with
+attention over itself and then over the encoder's output. The decoder forecasts all steps in one
+pass, after Zhou et al. (2021), Eq. 6.
+
+Where this departs from the papers:
 
 - LayerNorm comes before each part and not after the sum, as is usual today, and σ is GELU;
-- keys and values have no bias. Softmax takes a key's away, and as rows of A add up to 1 a value's
-  is part of the bias of O;
-- there is no dropout on A, which stays row-stochastic.
+- keys and values have no bias: softmax cancels a key's, and as rows of A sum to 1 a value's is part
+  of the bias of O;
+- there is no dropout on A, which stays row-stochastic;
+- positions are learned, and a step is embedded by a linear map, not by a convolution over three;
+- calendar features are given once, for the moment of the forecast, and not for every step.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
-from ..errors import FighterError
+from ..errors import FighterError, check_number
 from ..hops import attention_hop, describe
-from ..nn._checks import check_heads, check_nodes, join_heads, project, split_heads
-from .base import Core, Task
+from ..nn._checks import Heads, Nodes, check_heads, check_nodes, join_heads, split_heads
+from ..nn.transformer import project
+from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .embedding import add_context, context_map
+
+Memory = Float[Tensor, "batch others width"]
+Keys = Float[Tensor, "batch heads others head_width"]
+Padding = Bool[Tensor, "batch others"]
 
 
 def full_attention(
-    q: Float[Tensor, "batch heads nodes head_width"],
-    k: Float[Tensor, "batch heads others head_width"],
-    v: Float[Tensor, "batch heads others head_width"],
-    mask: Bool[Tensor, "batch others"] | None = None,
-    causal: bool = False,
-) -> Float[Tensor, "batch heads nodes head_width"]:
-    """softmax(QKᵀ/√d) V; ``mask`` is key padding, ``causal`` is for one sequence with itself."""
+    q: Heads, k: Keys, v: Keys, mask: Padding | None = None, causal: bool = False
+) -> Heads:
+    """Return softmax(QKᵀ/√d) V.
+
+    ``mask`` is key padding; ``causal`` is for attention of a sequence over itself.
+    """
     if q.shape == k.shape:
         return attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal)(v)
     return F.scaled_dot_product_attention(
@@ -46,12 +50,12 @@ def full_attention(
 
 
 class FullAttention(nn.Module):
-    """:func:`full_attention` as a module, in whose place another kind of attention can stand."""
+    """:func:`full_attention` as a module, which another kind of attention can replace."""
 
     def forward(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
-        """``[batch, heads, nodes, width / heads]``."""
+        self, q: Heads, k: Keys, v: Keys, mask: Padding | None = None, causal: bool = False
+    ) -> Heads:
+        """Attend."""
         return full_attention(q, k, v, mask, causal)
 
 
@@ -59,9 +63,9 @@ class Attention(nn.Module):
     """concat over heads( attend(X W_Q + b_Q, M W_K, M W_V) ) O + b, M another sequence or X.
 
     Args:
-        width: width of a node, coming in and going out.
+        width: width of a node, input and output.
         heads: number of graphs.
-        attend: a module of ``(q, k, v, mask, causal)``; :class:`FullAttention` unless given.
+        attend: a module of ``(q, k, v, mask, causal)`` (default: :class:`FullAttention`).
     """
 
     def __init__(self, width: int, heads: int, attend: nn.Module | None = None):
@@ -76,12 +80,12 @@ class Attention(nn.Module):
 
     def forward(
         self,
-        x: Tensor,
-        memory: Tensor | None = None,
-        mask: Tensor | None = None,
+        x: Nodes,
+        memory: Memory | None = None,
+        mask: Bool[Tensor, "batch _"] | None = None,
         causal: bool = False,
-    ) -> Tensor:
-        """``[batch, nodes, width]``; ``mask`` is the padding of ``memory``, or else of ``x``."""
+    ) -> Nodes:
+        """Attend to ``memory``, or to ``x`` itself; ``mask`` is the padding of that sequence."""
         if memory is None:
             parts = project(x, self.query, self.key, self.value)
         else:
@@ -91,7 +95,7 @@ class Attention(nn.Module):
 
 
 def feed_forward(width: int, hidden_width: int, bias: bool = True) -> nn.Sequential:
-    """GELU(X W₁ + b₁) W₂ + b₂."""
+    """Build GELU(X W₁ + b₁) W₂ + b₂."""
     return nn.Sequential(
         nn.Linear(width, hidden_width, bias=bias),
         nn.GELU(),
@@ -100,11 +104,12 @@ def feed_forward(width: int, hidden_width: int, bias: bool = True) -> nn.Sequent
 
 
 def check_padding(x: Tensor, width: int, mask: Tensor | None) -> Tensor:
-    """As :func:`check_nodes`, for blocks whose only mask is key padding."""
+    """Check the input and the mask like ``check_nodes``, and refuse masks over pairs."""
     if isinstance(mask, Tensor) and mask.ndim != 2:
         raise FighterError(
-            f"mask is {describe(mask)}: this block takes key padding alone, a bool "
-            "[batch, nodes], True at the nodes that count"
+            f"{describe(mask)} does not fit: this block accepts key padding only, a bool "
+            "[batch, nodes] that is True at the nodes that count",
+            argument="mask",
         )
     return check_nodes(x, width, 1, mask, causal=False)
 
@@ -113,10 +118,10 @@ class EncoderBlock(nn.Module):
     """X ← X + attention(norm(X)), X ← X + FFN(norm(X)).
 
     Args:
-        width: width of a node, coming in and going out.
+        width: width of a node, input and output.
         heads: number of graphs.
-        hidden_width: inside the feed-forward network.
-        dropout: on each of the two before it is added.
+        hidden_width: width inside the feed-forward network.
+        dropout: dropout of each of the two before it is added.
         attend: the kind of attention, see :class:`Attention`.
     """
 
@@ -136,8 +141,8 @@ class EncoderBlock(nn.Module):
         self.ffn = feed_forward(width, hidden_width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """``[batch, nodes, width]``; ``mask`` is key padding, bool ``[batch, nodes]``."""
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Nodes:
+        """Map ``[batch, nodes, width]`` to the same shape; ``mask`` is key padding."""
         x = check_padding(x, self.width, mask)
         x = x + self.dropout(self.attention(self.norm1(x), mask=mask))
         return x + self.dropout(self.ffn(self.norm2(x)))
@@ -146,7 +151,7 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """X ← X + causal attention(norm(X)), X ← X + attention(norm(X), M), X ← X + FFN(norm(X)).
 
-    M is what the encoder made, and is looked at in full.
+    M is the output of the encoder, which is attended to in full.
 
     Args:
         width, heads, hidden_width, dropout: as in :class:`EncoderBlock`.
@@ -169,15 +174,15 @@ class DecoderBlock(nn.Module):
         self.ffn = feed_forward(width, hidden_width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """``[batch, nodes, width]`` and the encoder's ``[batch, others, width]``."""
+    def forward(self, x: Nodes, memory: Memory) -> Nodes:
+        """Decode ``x`` given the encoder's output."""
         x = x + self.dropout(self.attention(self.norm1(x), causal=True))
         x = x + self.dropout(self.cross(self.norm2(x), memory))
         return x + self.dropout(self.ffn(self.norm3(x)))
 
 
 class StepEmbedding(nn.Module):
-    """All series of a step as one vector, with its position and the moment of the forecast.
+    """All series of a step as one vector, with its position and the calendar features.
 
     There is no bias: it would be a part of the positions.
     """
@@ -186,57 +191,67 @@ class StepEmbedding(nn.Module):
         super().__init__()
         self.values = nn.Linear(series, width, bias=False)
         self.position = nn.Parameter(0.02 * torch.randn(steps, width))
-        self.context = nn.Linear(context, width, bias=False) if context else None
+        self.context = context_map(context, width)
 
-    def forward(self, x: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, steps, series]`` to ``[batch, steps, width]``."""
-        x = self.values(x) + self.position
-        if self.context is not None and context is not None:
-            x = x + self.context(context)[:, None]
-        return x
+    def forward(
+        self, x: Float[Tensor, "batch steps series"], context: Context | None = None
+    ) -> Float[Tensor, "batch steps width"]:
+        """Embed the steps."""
+        return add_context(self.values(x) + self.position, self.context, context)
 
 
 def label_steps(label: int | None, lookback: int) -> int:
-    """How many known steps the decoder begins with: half the look-back unless given."""
-    if label is None:
-        return max(lookback // 2, 1)
-    if isinstance(label, bool) or not isinstance(label, int) or not 1 <= label <= lookback:
+    """Return how many known steps the decoder begins with."""
+    if label is not None and label > lookback:
         raise FighterError(
-            f"label={label!r}: needs a whole number from 1 to lookback {lookback}, "
-            "the known steps that the decoder begins with"
+            f"needs a whole number from 1 to the look-back {lookback}",
+            argument="label",
+            value=label,
         )
-    return label
+    return label or max(lookback // 2, 1)
+
+
+def check_factor(factor: float) -> float:
+    """Refuse a factor that is not above 0."""
+    check_number("factor", factor, "a number above 0, such as 5", lambda c: c > 0)
+    return factor
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(BlockConfig):
+    """Options that networks with an encoder and a decoder share.
+
+    Args:
+        decoder_layers: number of decoder blocks.
+        label: known steps that the decoder begins with (default: half the look-back).
+    """
+
+    decoder_layers: int = 1
+    label: int | None = None
 
 
 class EncoderDecoder(Core):
-    """What :class:`Seq2Seq` and :class:`Informer` share; they differ in their blocks.
+    """The network of :class:`Seq2Seq` and Informer, which differ in their blocks.
 
     .. code-block:: text
 
         M = encoder(embed(past))
         forecast = decoder(embed([last label steps of the past, horizon zeros]), M), its last steps
 
-    Args:
-        task: sizes.
-        width: width of a node.
-        encoder: modules of ``x``, one after the other.
-        decoder: modules of ``x`` and the encoder's output, one after the other.
-        label: known steps that the decoder begins with; half the look-back unless given.
+    ``encoder`` are modules of ``x``, ``decoder`` modules of ``x`` and the encoder's output.
     """
 
     series_specific = True
-    alternative = 'model="fighter" with adjacency="cosine"'
 
     def __init__(
         self,
         task: Task,
-        width: int,
+        config: EncoderDecoderConfig,
         encoder: Iterable[nn.Module],
         decoder: Iterable[nn.Module],
-        label: int | None,
     ):
-        super().__init__()
-        self.task, self.label = task, label_steps(label, task.lookback)
+        super().__init__(task, config)
+        width, self.label = config.width, label_steps(config.label, task.lookback)
         steps = self.label + task.horizon
         self.embed = StepEmbedding(task.series, task.lookback, width, task.context)
         self.embed_decoder = StepEmbedding(task.series, steps, width, task.context)
@@ -245,8 +260,8 @@ class EncoderDecoder(Core):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, task.series * task.outputs)
 
-    def forward(self, past: Tensor, context: Tensor | None = None) -> Tensor:
-        """``[batch, lookback, series]`` to ``[batch, horizon, series, outputs]``."""
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
         horizon = self.task.horizon
         memory = self.encoder(self.embed(past, context))
         y = self.embed_decoder(F.pad(past[:, -self.label :], (0, 0, 0, horizon)), context)
@@ -256,33 +271,18 @@ class EncoderDecoder(Core):
         return y.unflatten(-1, (self.task.series, self.task.outputs))
 
 
-class Seq2Seq(EncoderDecoder):
-    """An encoder and a decoder with full attention.
+class Seq2SeqNet(EncoderDecoder):
+    """An encoder and a decoder with full attention."""
 
-    Args:
-        task: sizes.
-        width, heads, dropout: of all blocks.
-        layers, decoder_layers: number of blocks.
-        hidden_width: inside the feed-forward networks; ``4 * width`` unless given.
-        label: known steps that the decoder begins with; half the look-back unless given.
-    """
+    def __init__(self, task: Task, config: "Seq2Seq"):
+        width, block = config.width, config.block
+        encoder = [EncoderBlock(width, **block) for _ in range(config.layers)]
+        decoder = [DecoderBlock(width, **block) for _ in range(config.decoder_layers)]
+        super().__init__(task, config, encoder, decoder)
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 2,
-        decoder_layers: int = 1,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-        label: int | None = None,
-    ):
-        hidden = hidden_width or 4 * width
 
-        def block(kind: type[nn.Module]) -> nn.Module:
-            return kind(width, heads=heads, hidden_width=hidden, dropout=dropout)
+@dataclass(frozen=True, kw_only=True)
+class Seq2Seq(EncoderDecoderConfig):
+    """Transformer with an encoder and a decoder (Vaswani et al., 2017)."""
 
-        encoder = [block(EncoderBlock) for _ in range(layers)]
-        decoder = [block(DecoderBlock) for _ in range(decoder_layers)]
-        super().__init__(task, width, encoder, decoder, label)
+    name, column, network = "seq2seq", "Seq2Seq", Seq2SeqNet

@@ -1,4 +1,4 @@
-"""A network for texts: rows of token ids in, one number per class out."""
+"""A network for texts: rows of token ids in, one logit per class out."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._typing import Float
+from .._typing import Float, Int
 from ..data.text import PAD, UNKNOWN
 from ..errors import FighterError
 from ..nn import FighterLayer
@@ -21,7 +21,7 @@ from .reformer import ReformerBlock
 
 @dataclass(frozen=True)
 class Size:
-    """What a block is built from; a block takes what it knows."""
+    """The sizes that a block is built from; a block uses those that it has."""
 
     width: int
     heads: int
@@ -47,16 +47,7 @@ def _fighter(size: Size) -> nn.Module:
 
 def _transformer(size: Size) -> nn.Module:
     return TransformerBlock(
-        size.width,
-        size.width,
-        query_width=size.width,
-        value_width=size.width,
-        norm=True,
-        residual=True,
-        activation="gelu",
-        bias=True,
-        scale=None,
-        **size.common,
+        size.width, size.width, norm=True, residual=True, activation="gelu", **size.common
     )
 
 
@@ -69,13 +60,13 @@ BLOCKS: Mapping[str, Callable[[Size], nn.Module]] = {
     "reformer": lambda size: ReformerBlock(size.width, rounds=2, **size.common),
     "gfsa": lambda size: GFSABlock(size.width, **size.common),
 }
-# These choose how sparse they are, or count delays, by the number of nodes with the padding. They
-# are always given the same number, or the class of a text would depend on the texts beside it.
+# The result of these blocks depends on the number of nodes, padding included. They always get the
+# same number, so that the class of a text does not depend on the other texts of its batch.
 BY_LENGTH = ("informer", "autoformer", "reformer")
 
 
 class TextNet(nn.Module):
-    """Tokens as nodes of a graph, and the mean of what they say.
+    """Tokens as nodes of a graph, whose mean is classified.
 
     .. code-block:: text
 
@@ -83,16 +74,20 @@ class TextNet(nn.Module):
         X = block(X) for each block           padding is masked out
         Y = dropout(mean over tokens of X) W + b
 
-    In training a share of the tokens is read as unknown ones, so that no word alone decides, and
-    so that the model knows what to do with a word it does not know.
+    In training a share of the tokens is replaced by the unknown token, so that no single word
+    decides and the model learns to handle unknown words.
 
     Args:
         vocabulary: number of tokens.
-        classes: numbers to give out.
-        max_length: positions there are.
-        model: the kind of block, one of ``BLOCKS``.
-        width, heads, layers, dropout, kappa: of the blocks.
-        word_dropout: share of tokens that are read as unknown in training.
+        classes: number of classes.
+        max_length: largest number of tokens of a text (default: 96).
+        model: the kind of block, one of ``BLOCKS`` (default: "fighter").
+        kappa: number of blocks κ of a Fighter layer (default: 3).
+        heads: graphs of each block (default: 4).
+        width: width of a token (default: 256).
+        layers: number of blocks (default: 1).
+        dropout: dropout in the blocks, of the embedding and before the head (default: 0.3).
+        word_dropout: share of tokens that are replaced in training (default: 0.1).
     """
 
     def __init__(
@@ -111,32 +106,29 @@ class TextNet(nn.Module):
     ):
         super().__init__()
         if model not in BLOCKS:
-            raise FighterError(f"model={model!r}: needs one of {', '.join(BLOCKS)}")
+            raise FighterError(f"needs one of {', '.join(BLOCKS)}", argument="model", value=model)
         self.word_dropout = word_dropout
-        self.least = max_length if model in BY_LENGTH else 1
+        self.shortest = max_length if model in BY_LENGTH else 1
         self.embed = nn.Embedding(vocabulary, width)
         self.position = nn.Parameter(0.02 * torch.randn(max_length, width))
-        # Small: what a rare word says stays near nothing until it has been learned.
+        # Small, so that a rare word counts little until it has been learned.
         nn.init.normal_(self.embed.weight, std=0.02)
         size = Size(width, heads, dropout, kappa)
         self.blocks = nn.ModuleList(BLOCKS[model](size) for _ in range(layers))
-        # Autoformer takes moving averages out, and what is left has next to no mean: that of an
-        # activation has.
+        # Autoformer removes moving averages, which leaves hardly any mean; an activation has one.
         self.activation = nn.GELU() if model == "autoformer" else nn.Identity()
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, classes)
 
-    def forward(self, tokens: Tensor) -> Float[Tensor, "batch classes"]:
-        """Ids ``[batch, nodes]`` to logits; a text needs one token at least."""
-        tokens = F.pad(tokens, (0, max(self.least - tokens.shape[1], 0)), value=PAD)
+    def forward(self, tokens: Int[Tensor, "batch nodes"]) -> Float[Tensor, "batch classes"]:
+        """Map token ids to logits; a text needs at least one token."""
+        tokens = F.pad(tokens, (0, max(self.shortest - tokens.shape[1], 0)), value=PAD)
         mask = tokens != PAD
         if self.training and self.word_dropout:
-            lost = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
-            tokens = tokens.masked_fill(lost & mask, UNKNOWN)
+            dropped = torch.rand(tokens.shape, device=tokens.device) < self.word_dropout
+            tokens = tokens.masked_fill(dropped & mask, UNKNOWN)
         x = self.dropout(self.embed(tokens) + self.position[: tokens.shape[1]])
         for block in self.blocks:
             x = block(x, mask)
-        mean = self.activation(x).masked_fill(~mask[..., None], 0).sum(1) / mask.sum(
-            1, keepdim=True
-        )
-        return self.head(self.dropout(mean))
+        total = self.activation(x).masked_fill(~mask[..., None], 0).sum(1)
+        return self.head(self.dropout(total / mask.sum(1, keepdim=True)))

@@ -1,14 +1,62 @@
-"""A Transformer encoder over time steps, as the paper compares with."""
+"""A Transformer encoder over time steps (Vaswani et al., 2017), as the paper compares with.
 
+Where this departs from the paper of Vaswani et al.: there is no decoder, the blocks are pre-norm
+with GELU, positions are learned, and the horizon is a linear map of the encoded look-back.
+"""
+
+from abc import ABC
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .._typing import Float
 from ..nn import TransformerEncoder
-from .base import Task
-from .time_core import TimeCore
+from .base import AttentionConfig, Context, Core, ModelConfig, Outputs, Past, Task, value_or
+from .embedding import add_context, context_map
+
+
+class TimeCore(Core, ABC):
+    """Time steps as nodes: embedding and position, an encoder, linear maps to the horizon.
+
+    ``make_encoder`` makes a module from ``[batch, lookback, width]`` to the same shape.
+    """
+
+    series_specific = True
+    nodes = "time"
+
+    def __init__(
+        self, task: Task, config: ModelConfig, width: int, make_encoder: Callable[[], nn.Module]
+    ):
+        super().__init__(task, config)
+        self.embed = nn.Linear(task.series, width)
+        self.position = nn.Parameter(0.02 * torch.randn(task.lookback, width))
+        self.context = context_map(task.context, width)
+        self.encoder = make_encoder()
+        self.over_time = nn.Linear(task.lookback, task.horizon)
+        self.head = nn.Linear(width, task.series * task.outputs)
+
+    def forward(self, past: Past, context: Context | None = None) -> Outputs:
+        """Forecast."""
+        return self.readout(self.encoder(self.node_features(past, context)))
+
+    def node_features(
+        self, past: Past, context: Context | None
+    ) -> Float[Tensor, "batch lookback width"]:
+        """Embed the time steps."""
+        return add_context(self.embed(past) + self.position, self.context, context)
+
+    def readout(self, x: Float[Tensor, "batch lookback width"]) -> Outputs:
+        """Map the encoded time steps to the forecast."""
+        y = self.over_time(x.transpose(1, 2)).transpose(1, 2)
+        return self.head(y).unflatten(-1, (self.task.series, self.task.outputs))
 
 
 def pre_norm_encoder(
     width: int, heads: int, layers: int, dropout: float, hidden_width: int
 ) -> TransformerEncoder:
-    """The usual encoder: ``layers`` pre-norm blocks with residuals, a norm and a projection."""
+    """Build the usual encoder: pre-norm blocks with residuals, a norm and a projection."""
     return TransformerEncoder(
         [width] * (layers + 2),
         heads=heads,
@@ -20,26 +68,26 @@ def pre_norm_encoder(
     )
 
 
-class Transformer(TimeCore):
-    """Time steps as nodes: embedding and position, encoder blocks, linear maps to the horizon.
+class TransformerNet(TimeCore):
+    """Time steps as nodes of a Transformer encoder."""
+
+    def __init__(self, task: Task, config: "Transformer"):
+        width, dropout = value_or(config.width, 128), value_or(config.dropout, 0.1)
+        hidden_width = config.hidden_width or config.expansion * width
+        sizes = width, config.heads, config.layers, dropout, hidden_width
+        super().__init__(task, config, width, lambda: pre_norm_encoder(*sizes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transformer(AttentionConfig):
+    """Transformer encoder over time steps (Vaswani et al., 2017).
 
     Args:
-        task: sizes.
-        width, heads, layers, dropout: of the encoder.
-        hidden_width: inside the feed-forward network; ``4 * width`` unless given.
+        width: width of a node (default: chosen from the size of the data).
+        dropout: dropout in the blocks (default: chosen from the size of the data).
     """
 
-    def __init__(
-        self,
-        task: Task,
-        width: int = 128,
-        heads: int = 8,
-        layers: int = 2,
-        dropout: float = 0.1,
-        hidden_width: int | None = None,
-    ):
-        super().__init__(
-            task,
-            width,
-            lambda: pre_norm_encoder(width, heads, layers, dropout, hidden_width or 4 * width),
-        )
+    name, column, network = "transformer", "Transformer", TransformerNet
+
+    width: int | None = None
+    dropout: float | None = None

@@ -3,7 +3,14 @@
 A node is whatever the graph connects: a time step, a patch of time, a series, a word.
 """
 
-from .adjacency import Adjacency, DynamicAdjacency, MixedAdjacency, StaticAdjacency
+from .adjacency import (
+    Adjacency,
+    CosineAdjacency,
+    DynamicAdjacency,
+    LazyAdjacency,
+    MixedAdjacency,
+    StaticAdjacency,
+)
 from .convert import to_fighter
 from .encoder import FighterEncoder
 from .gcn import FlexibleGCN
@@ -12,10 +19,12 @@ from .transformer import TransformerEncoder
 
 __all__ = [
     "Adjacency",
+    "CosineAdjacency",
     "DynamicAdjacency",
     "FighterEncoder",
     "FighterLayer",
     "FlexibleGCN",
+    "LazyAdjacency",
     "MixedAdjacency",
     "StaticAdjacency",
     "TransformerEncoder",

@@ -1,4 +1,4 @@
-"""A stack of Fighter layers: the paper's Algorithm 1, as it can be run."""
+"""A stack of Fighter layers: the paper's Algorithm 1 in executable form."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -7,8 +7,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..hops import Backend
-from ._checks import check_widths, per_layer
+from ._checks import Nodes, check_widths, per_layer
 from .adjacency import Adjacency
 from .layer import FighterLayer
 
@@ -16,8 +17,8 @@ from .layer import FighterLayer
 class FighterEncoder(nn.Module):
     """X⁽ˡ⁾ = layer_l(X⁽ˡ⁻¹⁾) for l = 1 … L; the last layer has no activation.
 
-    With norm and residual each layer is pre-norm, X + σ(Σᵢ Aⁱ norm(X) Wᵢ + b), where input and
-    output have one width, and without the residual where they have not.
+    With norm and residual each layer is pre-norm, X + σ(Σᵢ Aⁱ norm(X) Wᵢ + b). A layer whose input
+    and output differ in width has no residual.
 
     Example:
         >>> import torch
@@ -28,15 +29,16 @@ class FighterEncoder(nn.Module):
         (torch.Size([2, 96, 8]), 3)
 
     Args:
-        widths: h₀, h₁, …, h_L: the width coming in, then that of each layer.
-        kappa: κ of every layer, or one number per layer.
+        widths: h₀, h₁, …, h_L: the input width, then the width of each layer.
+        kappa: κ of every layer, or one number per layer (default: 3).
         powers: powers of A in every layer, instead of ``kappa``.
-        heads: heads of every layer, or one number per layer.
-        adjacency: by name, or a function from a layer's input width to an adjacency.
-        final_activation: whether the last layer has an activation too.
-        nodes, norm, residual, mix_heads, project, activation, dropout, bias, members, backend: as
-            in :class:`~fighter.nn.FighterLayer`.
-
+        heads: heads of every layer, or one number per layer (default: 1).
+        adjacency: a name, or a function from a layer's input width to an adjacency
+            (default: "dynamic").
+        norm, residual: as in :class:`~fighter.nn.FighterLayer` (default: True).
+        final_activation: whether the last layer has an activation too (default: False).
+        nodes, mix_heads, project, activation, dropout, bias, members, backend: as in
+            :class:`~fighter.nn.FighterLayer`.
     """
 
     def __init__(
@@ -61,14 +63,14 @@ class FighterEncoder(nn.Module):
     ):
         super().__init__()
         depth = check_widths(widths)
-        kappas, headses = per_layer("kappa", kappa, depth), per_layer("heads", heads, depth)
+        kappas, head_counts = per_layer("kappa", kappa, depth), per_layer("heads", heads, depth)
         self.layers = nn.ModuleList(
             FighterLayer(
                 wide,
                 out,
                 kappa=kappas[i],
                 powers=powers,
-                heads=headses[i],
+                heads=head_counts[i],
                 adjacency=adjacency if isinstance(adjacency, str) else adjacency(wide),
                 nodes=nodes,
                 norm=norm,
@@ -86,14 +88,14 @@ class FighterEncoder(nn.Module):
 
     @classmethod
     def from_layers(cls, layers: Sequence[FighterLayer]) -> "FighterEncoder":
-        """A stack of layers that exist already."""
+        """Build a stack from existing layers."""
         encoder = cls.__new__(cls)
         nn.Module.__init__(encoder)
         encoder.layers = nn.ModuleList(layers)
         return encoder
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """``[batch, nodes, h₀]`` to ``[batch, nodes, h_L]``."""
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Nodes:
+        """Map ``[batch, nodes, h₀]`` to ``[batch, nodes, h_L]``."""
         for layer in self.layers:
             x = layer(x, mask, causal)
         return x
@@ -101,8 +103,8 @@ class FighterEncoder(nn.Module):
     @torch.no_grad()
     def graphs(
         self, x: Tensor, *, power: int = 1, mask: Tensor | None = None, causal: bool = False
-    ) -> list[Tensor]:
-        """A^power of each layer for the input ``x``, each ``[batch, heads, nodes, nodes]``."""
+    ) -> list[Float[Tensor, "batch _ nodes nodes"]]:
+        """Return A^power of each layer for the input ``x``, with one graph per head."""
         graphs = []
         for layer in cast(Iterable[FighterLayer], self.layers):
             graphs.append(layer.graph(x, power=power, mask=mask, causal=causal))

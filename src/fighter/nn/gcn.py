@@ -1,4 +1,4 @@
-"""Graph convolution on a graph that is given (paper Eq. 1)."""
+"""Graph convolution on a given graph (paper Eq. 1)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,9 +7,10 @@ from math import comb
 import torch
 from torch import Tensor, nn
 
-from ..errors import FighterError
+from .._typing import Float
+from ..errors import FighterError, check_count
 from ..hops import describe, explicit_hop, horner
-from ._checks import check_kappa, check_widths, make_activation, per_layer
+from ._checks import check_widths, make_activation, per_layer
 
 
 class FlexibleGCN(nn.Module):
@@ -24,10 +25,9 @@ class FlexibleGCN(nn.Module):
 
     Args:
         widths: h₀, h₁, …, h_L.
-        kappa: number of blocks, the powers 0 … κ-1; one number, or one per layer.
-        activation: as in :class:`~fighter.nn.FighterLayer`.
-        bias: a bias after each sum; the paper has none.
-
+        kappa: number of blocks, the powers 0 … κ-1; one number, or one per layer (default: 2).
+        activation: as in :class:`~fighter.nn.FighterLayer` (default: relu).
+        bias: add a bias after each sum; the paper has none (default: False).
     """
 
     def __init__(
@@ -40,7 +40,8 @@ class FlexibleGCN(nn.Module):
     ):
         super().__init__()
         self.width = widths[0]
-        self.kappas = [check_kappa(k) for k in per_layer("kappa", kappa, check_widths(widths))]
+        kappas = per_layer("kappa", kappa, check_widths(widths))
+        self.kappas = [check_count("kappa", k) for k in kappas]
         self.values = nn.ModuleList(
             nn.Linear(wide, k * out, bias=False)
             for k, (wide, out) in zip(self.kappas, pairwise(widths), strict=True)
@@ -52,15 +53,14 @@ class FlexibleGCN(nn.Module):
     def conventional(
         cls, weights: Sequence[Tensor], kappa: int, activation: str | nn.Module = "relu"
     ) -> "FlexibleGCN":
-        """The ordinary GCN, σ((A + I)^κ X W), as a flexible one.
+        """Build the ordinary GCN, σ((A + I)^κ X W), as a flexible one.
 
-        (A + I)^κ = Σᵢ C(κ, i) Aⁱ, so it is the case with κ+1 blocks Wᵢ = C(κ, i)·W: binomial
-        weights, tied. ``weights`` are the W ``[h_{l-1}, h_l]`` of the layers.
+        (A + I)^κ = Σᵢ C(κ, i) Aⁱ, so it has κ+1 blocks Wᵢ = C(κ, i)·W with shared, binomial
+        weights. ``weights`` are the W ``[h_{l-1}, h_l]`` of the layers.
         """
-        if isinstance(kappa, bool) or not isinstance(kappa, int) or kappa < 0:
-            raise FighterError(f"kappa={kappa!r}: (A + I)^kappa needs a whole number ≥ 0")
+        check_count("kappa", kappa, least=0)
         if not weights:
-            raise FighterError("weights is empty: needs one matrix for each layer")
+            raise FighterError("needs one matrix for each layer", argument="weights", value=weights)
         widths = [weights[0].shape[0], *(w.shape[1] for w in weights)]
         gcn = cls(widths, kappa=kappa + 1, activation=activation).to(weights[0])
         with torch.no_grad():
@@ -68,24 +68,25 @@ class FlexibleGCN(nn.Module):
                 values.copy_(torch.cat([comb(kappa, i) * w.T for i in range(kappa + 1)]))
         return gcn
 
-    def forward(self, x: Tensor, adjacency: Tensor) -> Tensor:
+    def forward(self, x: Tensor, adjacency: Tensor) -> Float[Tensor, "*batch nodes h_L"]:
         """Convolve ``x`` on ``adjacency``.
 
         Args:
             x: ``[nodes, width]`` or ``[batch, nodes, width]``.
             adjacency: dense ``[nodes, nodes]`` or ``[batch, nodes, nodes]``, or sparse
-                ``[nodes, nodes]``; any values, it is not normalised here.
-
+                ``[nodes, nodes]``; any values, they are not normalised here.
         """
-        wanted = self.width
-        if x.ndim not in (2, 3) or x.shape[-1] != wanted:
+        width = self.width
+        if x.ndim not in (2, 3) or x.shape[-1] != width:
             raise FighterError(
-                f"x is {describe(x)}: needs [nodes, {wanted}] or [batch, nodes, {wanted}]"
+                f"{describe(x)} does not fit: needs [nodes, {width}] or [batch, nodes, {width}]",
+                argument="x",
             )
         if adjacency.shape[-2:] != (x.shape[-2],) * 2 or adjacency.ndim not in (2, x.ndim):
             raise FighterError(
-                f"adjacency is {describe(adjacency)}, x is {describe(x)}: needs "
-                f"[{x.shape[-2]}, {x.shape[-2]}], or one such for each of the batch"
+                f"{describe(adjacency)} does not fit x, {describe(x)}: needs "
+                f"[{x.shape[-2]}, {x.shape[-2]}], or one such matrix per example",
+                argument="adjacency",
             )
         hop = explicit_hop(adjacency)
         for layer, (values, kappa) in enumerate(zip(self.values, self.kappas, strict=True)):

@@ -1,24 +1,25 @@
 """The Fighter layer, Y = σ(Σᵢ AⁱXWᵢ)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import FighterError
-from ..hops import Backend, check_backend, check_powers, horner
+from .._typing import Float
+from ..errors import FighterError, check_count
+from ..hops import Backend, Hop, check_backend, check_powers, horner
 from ._checks import (
-    MemberNorm,
+    Graph,
+    Heads,
+    Nodes,
     check_heads,
-    check_kappa,
-    check_members,
     check_nodes,
     join_heads,
-    linear,
     make_activation,
     split_heads,
 )
-from .adjacency import Adjacency, make_adjacency
+from .adjacency import Adjacency, Sizes, make_adjacency
+from .members import check_members, layer_norm, linear
 
 
 class FighterLayer(nn.Module):
@@ -43,28 +44,28 @@ class FighterLayer(nn.Module):
         (torch.Size([2, 96, 64]), torch.Size([2, 4, 96, 96]))
 
     Args:
-        width: width of a node coming in.
-        out_width: width going out; ``width`` unless given.
-        kappa: number of blocks κ, the powers 0 … κ-1 of A.
+        width: width of an input node.
+        out_width: width of an output node (default: ``width``).
+        kappa: number of blocks κ, the powers 0 … κ-1 of A (default: 3).
         powers: powers of A in rising order, instead of ``kappa``; ``(1,)`` is plain attention.
-        heads: graphs side by side; each writes ``out_width / heads`` of the columns.
-        adjacency: ``"dynamic"``, ``"cosine"`` (normalised queries and keys), ``"static"``,
-            ``"lazy"`` (static, and half of every node stays where it is), ``"mixed"``, or any
-            :class:`~fighter.nn.Adjacency`.
-        nodes: number of nodes, for a static, lazy or mixed adjacency.
-        norm: LayerNorm on the way in.
-        residual: add the input to the output; needs ``out_width == width``.
-        mix_heads: the projection O, which lets every output see every head.
-        value_width: width of all heads together before O; ``out_width`` unless given.
-        project: the projection W₂ after σ. Under a residual it is not redundant: without it a
-            ReLU layer can only raise what it adds to.
-        activation: σ by name (relu, gelu, silu, identity) or an elementwise module.
-        dropout: on the output, before the residual. There is none on A, which stays row-stochastic.
-        bias: b, and the bias of the queries. More would be redundant: A1 = 1.
-        members: layers side by side in this one: each has its share of the columns and of the
-            heads, and sees nothing of the others.
+        heads: graphs side by side; each writes ``out_width / heads`` columns (default: 1).
+        adjacency: ``"dynamic"`` (the default), ``"cosine"`` (normalised queries and keys),
+            ``"static"``, ``"lazy"`` (static, and half of every node stays where it is),
+            ``"mixed"``, or any :class:`~fighter.nn.Adjacency`.
+        nodes: number of nodes, needed by an adjacency that is learned for a fixed set of nodes.
+        norm: apply LayerNorm to the input (default: False).
+        residual: add the input to the output; needs ``out_width == width`` (default: False).
+        mix_heads: use the projection O, so that every output sees every head (default: False).
+        value_width: width of all heads together before O (default: ``out_width``).
+        project: use the projection W₂ after σ (default: False). With a residual it is not
+            redundant: without it a ReLU layer can only increase its input.
+        activation: σ by name (relu, gelu, silu, identity) or an elementwise module (default: gelu).
+        dropout: dropout of the output, before the residual (default: 0). There is none on A, which
+            stays row-stochastic.
+        bias: use b and a bias of the queries (default: True). More would be redundant: A1 = 1.
+        members: layers side by side in this one (default: 1). Each has its share of the columns and
+            of the heads and does not see the others.
         backend: see :func:`fighter.multi_hop`.
-
     """
 
     def __init__(
@@ -95,26 +96,34 @@ class FighterLayer(nn.Module):
         check_heads(value_width, heads, "out_width" if value_width == out_width else "value_width")
         if value_width != out_width and not mix_heads:
             raise FighterError(
-                f"value_width={value_width} needs mix_heads=True to leave as {out_width}"
+                f"differs from out_width {out_width}: only a layer that mixes heads may do that",
+                argument="value_width",
+                value=value_width,
             )
         if residual and out_width != width:
-            raise FighterError(f"residual=True needs out_width={out_width} to be width={width}")
+            raise FighterError(
+                f"a residual needs the input width {width}", argument="out_width", value=out_width
+            )
         check_members(members, width=width, out_width=out_width, heads=heads)
         self.width, self.heads, self.head_width = width, heads, value_width // heads
         self.members = members
         self.backend: Backend = backend
-        self.powers = check_powers(range(check_kappa(kappa)) if powers is None else powers)
+        self.powers = check_powers(range(check_count("kappa", kappa)) if powers is None else powers)
         self.residual = residual
-        self.adjacency = (
-            None
-            if self.powers == (0,)
-            else _adjacency(adjacency, width, heads, nodes, value_width, members)
-        )
-        self.norm = nn.Identity()
-        if norm:
-            self.norm = nn.LayerNorm(width) if members == 1 else MemberNorm(width, members)
+        self.adjacency: Adjacency | None = None
+        if self.powers != (0,):
+            sizes = Sizes(width, heads, nodes, value_width, members)
+            made = isinstance(adjacency, Adjacency)
+            self.adjacency = adjacency if made else make_adjacency(adjacency, sizes)
+            if self.adjacency.heads != heads:
+                raise FighterError(
+                    f"the adjacency has {self.adjacency.heads} heads: needs the same number",
+                    argument="heads",
+                    value=heads,
+                )
+        self.norm = layer_norm(width, members) if norm else nn.Identity()
         columns = len(self.powers) * value_width
-        self.values = linear(width, columns, members, bias=False)  # [W₀ | …] of each member
+        self.values = linear(width, columns, members, bias=False)  # [W₀ | W₁ | …] of each member
         self.mix = nn.Identity()
         if mix_heads:
             self.mix = linear(value_width, out_width, members, bias=False)
@@ -123,8 +132,11 @@ class FighterLayer(nn.Module):
         self.project = linear(out_width, out_width, members) if project else nn.Identity()
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """``[batch, nodes, width]`` to ``[batch, nodes, out_width]``; masks as in ``multi_hop``."""
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Nodes:
+        """Map ``[batch, nodes, width]`` to ``[batch, nodes, out_width]``.
+
+        Masks are those of :func:`fighter.multi_hop`.
+        """
         x = check_nodes(x, self.width, self.heads, mask, causal)
         t = self.norm(x)
         u = self.mix(join_heads(horner(self._hop(t, mask, causal), self.blocks(t), self.powers)))
@@ -132,16 +144,16 @@ class FighterLayer(nn.Module):
         y = self.dropout(self.project(self.activation(u)))
         return x + y if self.residual else y
 
-    def blocks(self, t: Tensor) -> list[Tensor]:
-        """T Wᵢ for each power, ``[batch, heads, nodes, value_width / heads]``."""
+    def blocks(self, t: Nodes) -> list[Heads]:
+        """Return T Wᵢ for each power."""
         values = self.values(t).unflatten(-1, (self.members, len(self.powers), -1))
         blocks = list(values.unbind(-2))
-        # The last block alone is kept for backward; as a view it would keep all the others too.
+        # Only the last block is kept for backward; as a view it would keep all the others too.
         blocks[-1] = blocks[-1].clone()
         return [split_heads(block.flatten(-2), self.heads) for block in blocks]
 
-    def weight(self, block: int) -> Tensor:
-        """Wᵢ ``[width, value_width]`` of one block; of one member, a view of the parameter."""
+    def weight(self, block: int) -> Float[Tensor, "width value_width"]:
+        """Return Wᵢ of one block; with one member it is a view of the parameter."""
         weight = self.values.weight
         if self.members == 1:
             return weight.unflatten(0, (len(self.powers), -1))[block].T
@@ -150,10 +162,10 @@ class FighterLayer(nn.Module):
     @torch.no_grad()
     def graph(
         self, x: Tensor, *, power: int = 1, mask: Tensor | None = None, causal: bool = False
-    ) -> Tensor:
-        """A^power as this layer draws it for ``x``, ``[batch, heads, nodes, nodes]``.
+    ) -> Graph:
+        """Return A^power as this layer draws it for ``x``.
 
-        A layer with κ=1 draws none: each node sees itself, and the identity is returned.
+        A layer with κ=1 has no graph: each node sees itself, and the identity is returned.
         """
         check_powers((power,))
         t = self.norm(check_nodes(x, self.width, self.heads, mask, causal))
@@ -162,33 +174,14 @@ class FighterLayer(nn.Module):
             return eye.expand(t.shape[0], self.heads, -1, -1)
         return torch.linalg.matrix_power(self.adjacency.graph(t, mask=mask, causal=causal), power)
 
-    def _hop(self, t: Tensor, mask: Tensor | None, causal: bool) -> Callable[[Tensor], Tensor]:
+    def _hop(self, t: Nodes, mask: Tensor | None, causal: bool) -> Hop:
         if self.adjacency is None:
             return lambda b: b  # never called: the only power is 0
         return self.adjacency.hop(
-            t,
-            width=self.head_width,
-            mask=mask,
-            causal=causal,
-            backend=self.backend,
+            t, width=self.head_width, mask=mask, causal=causal, backend=self.backend
         )
 
     def extra_repr(self) -> str:
-        """Powers and heads, in ``print(layer)``."""
+        """Return powers and heads, for ``print(layer)``."""
         members = f", members={self.members}" if self.members > 1 else ""
         return f"powers={self.powers}, heads={self.heads}, residual={self.residual}{members}"
-
-
-def _adjacency(
-    kind: str | Adjacency,
-    width: int,
-    heads: int,
-    nodes: int | None,
-    query_width: int,
-    members: int,
-) -> Adjacency:
-    if not isinstance(kind, Adjacency):
-        return make_adjacency(kind, width, heads, nodes, query_width, members)
-    if kind.heads != heads:
-        raise FighterError(f"adjacency has {kind.heads} heads, the layer heads={heads}: make equal")
-    return kind

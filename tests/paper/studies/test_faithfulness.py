@@ -71,7 +71,9 @@ def test_every_seed_of_a_model_is_a_run():
     assert len({run.key for run in runs}) == len(runs) == 10 + 3 + 3 + 1
 
 
-@pytest.mark.parametrize("options", [{"nodes": "series", "adjacency": "lazy"}, {"model": "transformer"}])
+@pytest.mark.parametrize(
+    "options", [{"nodes": "series", "adjacency": "lazy"}, {"model": "transformer"}]
+)
 def test_cost_is_relative_to_a_training_step(options, monkeypatch):
     monkeypatch.setattr(cost, "WIDTH", 16)
     found = cost.cost(series=3, lookback=24, turns=1, **options)

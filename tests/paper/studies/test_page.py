@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fighter.benchmark.runs import read_results
-from fighter.benchmark.score import forecaster_from
+from fighter.forecasting.config import Config
 from paper.studies import page, published
 from paper.studies.__main__ import COMMANDS, main
 from paper.studies.changes import CHANGES
@@ -71,7 +71,7 @@ def test_settings_of_stored_rows_can_be_rebuilt(name):
             assert row["note"]
             continue
         settings = row["settings"]
-        forecaster_from(
+        Config.from_flat(
             horizon=settings["horizon"],
             lookback=settings["lookback"],
             seed=settings["seed"],

@@ -3,7 +3,8 @@ import re
 from fighter.benchmark.datasets import with_files
 from fighter.benchmark.result import Record
 from fighter.benchmark.runs import Environment, perform
-from fighter.benchmark.score import forecaster_from
+from fighter.forecasting.config import Config
+from fighter.forecasting.forecaster import Forecaster
 from paper.studies import search
 from paper.studies.changes import CHANGES
 
@@ -46,14 +47,14 @@ def test_other_defaults_are_other_cells():
 
 def test_every_setting_exists():
     for variant in search.variants().values():
-        forecaster_from(horizon=4, verbose=False, **variant.options)
+        Config.from_flat(horizon=4, verbose=False, **variant.options)
         assert variant.change in (None, *CHANGES)
 
 
 def test_default_of_the_titles_is_the_default(table):
-    model = forecaster_from(horizon=4, lookback=8, max_epochs=1, verbose=False, device="cpu")
-    chosen = model.fit(table.head(60)).plan.network
+    model = Forecaster.from_flat(horizon=4, lookback=8, max_epochs=1, verbose=False, device="cpu")
+    chosen = model.fit(table.head(60)).plan.model
     shown = dict(search.DEFAULT)
-    assert shown.pop("discount") == model.get_params()["discount"]
-    assert shown.pop("bounds") == model.get_params()["bounds"]
-    assert {name: chosen[name] for name in shown} == shown
+    assert shown.pop("discount") == model.training.discount
+    assert shown.pop("bounds") == model.frame.bounds
+    assert {name: getattr(chosen, name) for name in shown} == shown
