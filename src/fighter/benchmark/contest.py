@@ -243,7 +243,7 @@ def leaderboard(
     failures: list[str] = []
     environment = with_files(environment, contest.horizons)
 
-    def made(runs: Sequence[Run]) -> dict[str, Record]:
+    def perform_all(runs: Sequence[Run]) -> dict[str, Record]:
         rows = perform(
             runs, folder / "runs", environment, jobs=jobs, say=say, failed=failures.append
         )
@@ -256,7 +256,7 @@ def leaderboard(
     then = sum(r.key not in tried for _, r in contest.cells(dict.fromkeys(trials, RATES[0])))
     if first:
         say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {then}")
-    records = made([*first, *ready])
+    records = perform_all([*first, *ready])
     rates = {}
     for entry, runs in trials.items():
         done = {rate: records[run.key] for rate, run in runs.items() if run.key in records}
@@ -264,7 +264,7 @@ def leaderboard(
             rates[entry] = min(done, key=lambda rate: done[rate]["result"]["validation"])
     cells = contest.cells(rates)
     if rest := [run for _, run in cells if run.key not in tried]:
-        records |= made(rest)
+        records |= perform_all(rest)
     budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
     rows = [
         {

@@ -129,8 +129,8 @@ def _ranks(tasks: Sequence[Mapping[str, list[Score]]]) -> list[str]:
         for model in tasks[0]
     }
     lines = [
-        [model, *(f"{rank:.1f}" for rank in found.mean(0)), str((found[:, 0] == 1).sum())]
-        for model, found in sorted(ranks.items(), key=lambda item: item[1].mean())
+        [model, *(f"{rank:.1f}" for rank in places.mean(0)), str((places[:, 0] == 1).sum())]
+        for model, places in sorted(ranks.items(), key=lambda item: item[1].mean())
     ]
     title = f"**Mean rank of {len(models)} models over the {len(tasks)} tasks that have them all**"
     header = ["model", "rank by MSE", "rank by MAE", "times first by MSE"]

@@ -114,9 +114,9 @@ def perform(
             else:
                 line = f"{run.label}: {error}"
                 failures.append(line)
-            passed, made = time.perf_counter() - begun, done - before
+            passed, new = time.perf_counter() - begun, done - before
             # Extrapolated from the finished runs; the first few are too few for that.
-            left = passed / made * (len(unique) - done) if made >= jobs else 0
+            left = passed / new * (len(unique) - done) if new >= jobs else 0
             line += f"; about {left / 60:.0f} min to go" if left >= 120 else ""
             say(f"[{done}/{len(unique)}] {line}")
     if failures:
