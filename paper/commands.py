@@ -47,13 +47,14 @@ def reproduce(
     Args:
         what: one experiment, or all of them.
         quick: run a small version that takes minutes on two cores; its numbers mean nothing.
-        jobs: number of runs at a time (default: one per core, at most 16).
-        results: folder for the results (JSON) and the runs (default: reproduction, or
-            reproduction-quick with --quick).
-        page: Markdown file to write, with pictures (default: reproduction.md in the results).
-        electricity: the whole Electricity file, CSV or Parquet (default: hourly load stands in).
+        jobs: number of runs at a time; if not given, one per core and at most 16.
+        results: folder for the results (JSON) and the runs; if not given, reproduction, or
+            reproduction-quick with --quick.
+        page: Markdown file to write, with pictures; if not given, reproduction.md in the results.
+        electricity: the whole Electricity file (CSV or Parquet); if not given, hourly load stands
+            in for it.
         data_dir: where to look for data first; then $FIGHTER_DATA, then the cache.
-        device: where to run (default: a GPU if there is one).
+        device: where to run; if not given, on a GPU if there is one.
     """
     environment = Environment.here(data_dir, device)
     results = results or Path("reproduction-quick" if quick else "reproduction")

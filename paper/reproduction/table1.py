@@ -160,7 +160,7 @@ def section(rows: Sequence[Record], pictures: Path) -> str:
 def _table(rows: Sequence[Record]) -> str:
     data, horizon = rows[0]["data"], rows[0]["horizon"]
     groups = by(rows, "model", "variant")
-    paper = quoted.FORECASTS.get((PAPER_NAME.get(data, data), horizon), {})
+    paper = quoted.FORECASTS.get((str(PAPER_NAME.get(data, data)), horizon), {})
     lines = []
     for label in ROWS:
         if (label, "standard") not in groups:

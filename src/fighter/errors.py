@@ -57,7 +57,7 @@ def warn_user(text: str) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fighter."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, DataWarning, stacklevel=level - 1)
+    warnings.warn(text, DataWarning, stacklevel=level)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -40,7 +40,8 @@ class Estimator:
         """Change settings, such as ``horizon`` or ``model__kappa``, for the next ``fit``."""
         known = self.get_params()
         for name, value in settings.items():
-            if name not in known and name.partition("__")[0] not in settings:
+            home, _, inner = name.partition("__")
+            if name not in known and not (inner and home in settings):
                 reason = f"there is no such setting.{did_you_mean(name, known)}"
                 raise FighterError(reason, argument=name, value=value)
         plain = {name: value for name, value in settings.items() if "__" not in name}

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -147,7 +148,7 @@ def test_missing_future_values_are_reported_before_training(tmp_path, capsys):
     command = ["forecast", str(tmp_path / "past.csv"), *FLAGS, "--future", "warm"]
     assert main([*command, "--save", str(tmp_path / "m")]) == 1
     captured = capsys.readouterr()
-    assert "uture covariates are missing" in captured.err
+    assert "--future: 8 of 8 covariate values are missing" in captured.err
     assert "trained" not in captured.out
     assert not (tmp_path / "m").exists()
     given = ["--future-file", str(tmp_path / "ahead.csv"), "--save", str(tmp_path / "m")]
@@ -229,10 +230,10 @@ def test_a_bad_configuration_file_is_refused(table, tmp_path, capsys, text, mess
         (None, [], "in.csv"),
         ("", [], "is empty"),
         ("ds,y\n", [], "empty"),
-        ("when,load\n2024-01-01,1\n", [], "no time column 'ds'"),
+        ("when,load\n2024-01-01,1\n", [], "--time-col ds: the table has no such column"),
         ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "must hold numbers"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs look-back 12 + horizon 4"),
-        ("ds,y\n2024-01-01,1\n", ["--target-col", "z"], "no target column 'z'"),
+        ("ds,y\n2024-01-01,1\n", ["--target-col", "z"], "--target-col z: the table has no such column"),
         ("ds,y\n2024-01-01,1\n", ["--model", "prophet"], "--model prophet: needs one of"),
         ("ds,y\n2024-01-01,1\n", ["--level", "0"], "--level 0.0: 0.0 is not between"),
         ("ds,y\n2024-01-01,1\n", ["--out", "f.xlsx"], "must end in .csv"),
@@ -340,7 +341,7 @@ def test_ctrl_c_during_an_import_still_exits_with_130(monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
         raise ImportError("half of it is loaded")
 
-    monkeypatch.setattr("fighter.cli.main._run", load)
+    monkeypatch.setattr(import_module("fighter.cli.main"), "_run", load)
     assert main([]) == 130
     assert capsys.readouterr().err == "fighter: stopped\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fighter.explain.page import write_page
-from fighter.forecasting.report import save_report
 
 from ..tables import tiny, waves
 from .test_page import NASTY, many
@@ -63,7 +62,7 @@ def grid():
 @pytest.fixture(scope="module")
 def report(grid, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "why.html"
-    save_report(grid, path, first=("south", 2))
+    grid.save_page(path, first=("south", 2))
     return path
 
 
@@ -218,7 +217,7 @@ def test_pages_of_every_kind_of_model_and_table(look, tmp_path, kind):
     if kind == "holes":
         df.loc[df.index[80:85], "y"] = np.nan
     model = tiny(**settings).fit(df)
-    save_report(model, tmp_path / "why.html", most=4)
+    model.save_page(tmp_path / "why.html", most=4)
     page = look(tmp_path / "why.html")
     assert page.inner_text("#summary").startswith(str(model.context.ids[0]).split()[0])
     assert marked(page) > 0

@@ -14,7 +14,6 @@ import pytest
 
 from fighter import FighterError
 from fighter.explain.page import BUDGET, Outlook, Sizes, plotly_script, trim_plotly, write_page
-from fighter.forecasting.report import save_report
 
 from ..tables import tiny, waves
 
@@ -108,8 +107,8 @@ def test_whole_forecasts_and_the_first_choice(model, tmp_path):
 
 @pytest.mark.slow
 def test_a_report_states_which_forecasts_it_explains(model, tmp_path):
-    assert save_report(model, tmp_path / "a.html") == "Explained: all 6 steps of all 3 series."
-    note = save_report(model, tmp_path / "b.html", most=7, first=(NASTY, 3))
+    assert model.save_page(tmp_path / "a.html") == "Explained: all 6 steps of all 3 series."
+    note = model.save_page(tmp_path / "b.html", most=7, first=(NASTY, 3))
     assert note == "Explained: 3 of 6 steps of all 3 series."
     text, _ = unpacked(tmp_path / "b.html")
     assert sorted({t["step"] for t in text["targets"]}) == [1, 3, 6]
@@ -122,7 +121,7 @@ def test_a_report_states_which_forecasts_it_explains(model, tmp_path):
         assert look["forecast"] == pytest.approx(own["Fighter"], rel=1e-4)
         assert [band[0] for band in look["bands"]] == [80]
         assert look["bands"][0][2] == pytest.approx(own["Fighter-hi-80"], rel=1e-4)
-    note = save_report(model, tmp_path / "c.html", most=2, first=("c", 1))
+    note = model.save_page(tmp_path / "c.html", most=2, first=("c", 1))
     assert note == "Explained: one of 6 steps of 2 of 3 series."
 
 
@@ -130,7 +129,7 @@ def test_a_report_states_which_forecasts_it_explains(model, tmp_path):
 def test_a_report_on_series_that_end_at_different_times(tmp_path):
     df = waves(90)
     short = df[(df.unique_id == "b") | (df.ds < df.ds.max() - np.timedelta64(5, "h"))]
-    save_report(tiny().fit(short), tmp_path / "why.html")
+    tiny().fit(short).save_page(tmp_path / "why.html")
     text, _ = unpacked(tmp_path / "why.html")
     firsts = {text["ids"][t["series"]]: t["first"] for t in text["targets"]}
     assert firsts["b"] - firsts["a"] == 6

@@ -277,7 +277,7 @@ def test_plot_draws_history_intervals_and_truth(tmp_path):
     df = waves(96)
     history = tail(df, 6)
     model = tiny(level=[80]).fit(history)
-    figure = model.plot(truth=df, path=tmp_path / "f.png")
+    figure = model.plot(history, truth=df, path=tmp_path / "f.png")
     assert (tmp_path / "f.png").read_bytes()[:4] == b"\x89PNG"
     first = figure.axes[0]
     drawn = {line.get_label(): line.get_ydata() for line in first.lines}

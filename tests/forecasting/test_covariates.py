@@ -74,12 +74,14 @@ def test_the_first_missing_future_value_is_named(fitted):
     gone = truth[~((truth.unique_id == "b") & (truth.ds >= "2024-01-17 13:00"))]
     with pytest.raises(FighterError) as raised:
         fitted.predict(future=gone)
-    assert "3 of 12 values" in str(raised.value)
+    assert raised.value.argument == "future"
+    assert "3 of 12" in raised.value.reason
     assert "column 'switch' of series 'b' at 2024-01-17 13:00" in str(raised.value)
     with pytest.raises(FighterError, match="column 'switch' of series 'a' at 2024-01-17 10:00"):
         fitted.predict()
-    with pytest.raises(FighterError, match="no future covariate column 'switch'"):
+    with pytest.raises(FighterError) as raised:
         fitted.predict(future=truth.drop(columns="switch"))
+    assert (raised.value.argument, raised.value.value) == ("future", "switch")
 
 
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
@@ -163,5 +165,6 @@ def test_static_covariates_numeric_and_categorical():
 
 
 def test_a_missing_covariate_column_is_named():
-    with pytest.raises(FighterError, match="no past covariate column 'wind'"):
+    with pytest.raises(FighterError) as raised:
         tiny(past=["wind"]).fit(waves(60))
+    assert (raised.value.argument, raised.value.value) == ("past", "wind")

@@ -141,10 +141,12 @@ def _with_settings(target: Callable[..., Any], arguments: list[str]) -> Callable
         return target(*positional, **flags)
 
     signature = inspect.signature(target)
-    parameters = [
-        p.replace(annotation=type(settings), default=settings) if p.name == "settings" else p
-        for p in signature.parameters.values()
-    ]
+    first, _, *others = signature.parameters.values()
+    flags = inspect.Parameter(
+        "settings", inspect.Parameter.KEYWORD_ONLY, default=settings, annotation=type(settings)
+    )
+    others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in others]
+    parameters = [first, flags, *others]
     call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
     call.__annotations__ = {**target.__annotations__, "settings": type(settings)}
     return call

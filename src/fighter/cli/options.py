@@ -84,7 +84,11 @@ def _settings_type(parts: dict[str, type]) -> type:
     for f in fields(Config):
         if f.name == "verbose":  # the command line says --quiet
             continue
-        kind = parts.get(f.name) or _flag(str if f.name == "model" else f.type)
+        kind = parts.get(f.name) or _flag(f.type)
+        if f.name == "model":
+            names = f"the model to train: {', '.join(MODELS)}; each has flags of its own."
+            about = tyro.conf.arg(help=names, metavar="NAME", help_behavior_hint="")
+            kind = Annotated[str, about]
         rows.append((f.name, kind, field(default=_default(f))))
         if f.name == "model":
             rows.append(("network", parts["network"], field(default=None)))

@@ -79,6 +79,7 @@ def unpack(
     network = build_network(plan, context).to(device)
     network.load_state_dict(strip_prefix("network", tensors))
     settings = dict(config["settings"])
+    settings |= {name: tuple(settings[name]) for name in ("past", "future", "missing_values")}
     settings |= {
         "model": _read_model(settings["model"]),
         "frame": Frame(**settings["frame"]),
