@@ -6,7 +6,7 @@
 Models are trained on Weather (21 series) with look-back and horizon 96, width 512, 8 heads and 32
 windows per step. A window is L + H steps of all series; where a model takes one series at a time,
 21 of its windows count as one. Every competitor is a process of its own. They take turns of about a
-second; printed are the best turn of each, the ratio of the best turns and the median ratio over turns.
+second; printed are the best turn of each, the ratio of the best turns and the median ratio of all.
 Import, reading and preparation are shown separately and are part of no rate.
 """
 

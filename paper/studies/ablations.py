@@ -197,8 +197,8 @@ def _table(rows: Sequence[AblationRow], data: Sequence[str]) -> str:
             variant,
             *cells,
             *(each(variant, partial(_hop, f"hop 2 {name}")) for name in ("share", "redundancy")),
-            each(variant, lambda found: f"{mean(found, 'parameters') / 1e6:.1f}"),
-            each(variant, lambda found: f"{mean(found, 'train_seconds'):.0f}"),
+            each(variant, lambda results: f"{mean(results, 'parameters') / 1e6:.1f}"),
+            each(variant, lambda results: f"{mean(results, 'train_seconds'):.0f}"),
             each(variant, _memory),
         ]
         for variant, cells in compare(rows, data, ("mse", "mae", "validation")).items()

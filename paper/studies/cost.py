@@ -36,11 +36,11 @@ class LargestArray(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        made = func(*args, **(kwargs or {}))
-        for one in made if isinstance(made, tuple | list) else (made,):
+        output = func(*args, **(kwargs or {}))
+        for one in output if isinstance(output, tuple | list) else (output,):
             if isinstance(one, Tensor):
                 self.numel = max(self.numel, one.untyped_storage().nbytes() // one.element_size())
-        return made
+        return output
 
 
 def cost(

@@ -170,10 +170,10 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, 
 
 def table(records: Sequence[Record], part: str) -> str:
     """Return means over seeds, one line per method."""
-    found = [record["result"][part] for record in records]
-    keys = [key for key in found[0]["ours"] if key != "curves"]
+    results = [record["result"][part] for record in records]
+    keys = [key for key in results[0]["ours"] if key != "curves"]
     lines = [f"{'':22}" + "".join(f"{key:>28}" for key in keys)]
-    for name in found[0]:
-        values = (mean(one[name][key] for one in found) for key in keys)
+    for name in results[0]:
+        values = (mean(one[name][key] for one in results) for key in keys)
         lines.append(f"{name:22}" + "".join(f"{value:28.3f}" for value in values))
     return "\n".join(lines)

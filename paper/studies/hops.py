@@ -44,7 +44,9 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
         network(batch, batch.start + start_step)
         few = [x[_evenly(len(x)).to(x.device)] for x in inputs]
         pairs = zip(layers, few, strict=True)
-        found = [explain.measure(explain.hop_parts(layer, x, staying=True)) for layer, x in pairs]
+        measured = [
+            explain.measure(explain.hop_parts(layer, x, staying=True)) for layer, x in pairs
+        ]
     finally:
         network.train(training)
         for hook in hooks:
@@ -52,9 +54,9 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
 
     def mean(name: str) -> list[float]:
         """Return the mean over layers and heads, one number per hop."""
-        return torch.stack([getattr(one, name) for one in found]).nanmean((0, 1)).tolist()
+        return torch.stack([getattr(one, name) for one in measured]).nanmean((0, 1)).tolist()
 
-    numbers = {"spectral gap": float(torch.stack([one.spectral_gap for one in found]).mean())}
+    numbers = {"spectral gap": float(torch.stack([one.spectral_gap for one in measured]).mean())}
     shares, dispersions = mean("norm_share"), mean("dispersion")
     redundancy = [math.nan, *mean("redundancy")]  # with the previous power
     for i, power in enumerate(layers[0].powers):

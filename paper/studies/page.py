@@ -231,13 +231,13 @@ def _contest_table(tasks: Tasks) -> str:
 
 def _published_sentences(cells: Sequence[Cell]) -> str:
     """Return Fighter beside the best published numbers; look-backs beyond 96 as ranges."""
-    found = published.ours(cells)
+    results_by_size = published.ours(cells)
     lines = []
-    for (lookback, horizon), (best, results) in found.items():
+    for (lookback, horizon), (best, results) in results_by_size.items():
         if lookback == 96:
             ours = f"{mean(results, 'mse'):.4f} / {mean(results, 'mae'):.4f}"
             lines.append(f"look-back 96, horizon {horizon}: {ours}, best published {best}")
-    long = {key: value for key, value in found.items() if key[0] > 96}
+    long = {key: value for key, value in results_by_size.items() if key[0] > 96}
     for horizon in sorted({horizon for _, horizon in long}):
         here = {lookback: value for (lookback, h), value in long.items() if h == horizon}
         errors = [
@@ -310,8 +310,8 @@ def _frame_gaps(rows: Sequence[AblationRow], error: str) -> list[float]:
         base = mean(results[ablations.BASELINE, name], error)
         gaps.append(
             min(
-                mean(found, error) / base - 1
-                for (variant, data), found in results.items()
+                mean(scores, error) / base - 1
+                for (variant, data), scores in results.items()
                 if data == name and variant != ablations.BASELINE
             )
         )

@@ -71,7 +71,7 @@ def planted(sample: Sample, grid: GridLoad) -> dict[str, dict[str, float]]:
             "series AUROC, indirect too": auroc(net[name][pairs], reach[pairs]),
             "series AUROC, gross": auroc(gross[name][pairs], direct[pairs]),
             "series precision@k, gross": precision(gross[name][pairs], direct[pairs]),
-            **{key: sum(found) / len(found) for key, found in here.items()},
+            **{key: sum(numbers) / len(numbers) for key, numbers in here.items()},
         }
         for name, here in values.items()
     }

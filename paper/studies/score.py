@@ -51,5 +51,8 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> Score:
         data = data.slice(None, split.test.start)
         split = by_fraction(data.length)
     change = None if name is None else CHANGES[name]
-    found = score.measure(settings, data, split, environment.device, change)
-    return {**found.score, "hops": diagnose(found.network, found.windows, found.start_step)}
+    measured = score.measure(settings, data, split, environment.device, change)
+    return {
+        **measured.score,
+        "hops": diagnose(measured.network, measured.windows, measured.start_step),
+    }

@@ -141,7 +141,7 @@ def section(rows: Sequence[SearchRow]) -> str:
     tables: dict[tuple[Any, ...], list[SearchRow]] = {}
     for row in rows:
         tables.setdefault(table(row), []).append(row)
-    present = sorted(tables.values(), key=lambda found: found[0]["default"] != DEFAULT)
+    present = sorted(tables.values(), key=lambda rows: rows[0]["default"] != DEFAULT)
     return "\n\n".join(map(_table, present))
 
 

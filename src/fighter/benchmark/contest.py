@@ -95,9 +95,8 @@ class Contest:
             ("max_epochs", [self.max_epochs]),
         ):
             if bad := [v for v in values if v is not None and v < 1]:
-                raise FighterError(
-                    "needs a whole number of at least 1", argument=name, value=bad[0]
-                )
+                reason = "needs a whole number of at least 1"
+                raise FighterError(reason, argument=name, value=bad[0])
         if self.lr is not None and not 0 < self.lr < math.inf:
             raise FighterError("needs a number above 0", argument="lr", value=self.lr)
         for dataset, horizons in self.horizons.items():
@@ -164,9 +163,8 @@ def find_models(models: Sequence[str]) -> tuple[str, ...]:
                 hint = " Files come first, before any flag."
             elif "," in model:
                 hint = " Put spaces between names, not commas."
-            raise FighterError(
-                f"needs one of {', '.join(MODELS)}.{hint}", argument="models", value=model
-            )
+            reason = f"needs one of {', '.join(MODELS)}.{hint}"
+            raise FighterError(reason, argument="models", value=model)
     return tuple(names[model.casefold()] for model in models)
 
 
@@ -180,19 +178,12 @@ def check_rows(dataset: Dataset, horizon: int, lookback: int | None) -> None:
             "needs at least 10"
         )
     if horizon > rows:
-        raise FighterError(
-            f"does not fit into the {rows} validation rows of {dataset.name}, 10 % of all; take a "
-            "shorter horizon",
-            argument="horizons",
-            value=horizon,
-        )
+        reason = f"does not fit into the {rows} validation rows of {dataset.name}; take fewer steps"
+        raise FighterError(reason, argument="horizons", value=horizon)
     if (lookback or 1) + horizon > train:
-        raise FighterError(
-            f"does not fit, with a horizon of {horizon}, into the {train} training rows of "
-            f"{dataset.name}; take a shorter look-back",
-            argument="lookback",
-            value=lookback,
-        )
+        reason = f"does not fit, with horizon {horizon}, into the {train} training rows of "
+        reason += f"{dataset.name}; take fewer steps"
+        raise FighterError(reason, argument="lookback", value=lookback)
     for name, part in (("training", split.train), ("validation", split.val), ("test", split.test)):
         if not data.observed[part].any():
             raise FighterError(
@@ -252,7 +243,7 @@ def leaderboard(
     failures: list[str] = []
     environment = with_files(environment, contest.horizons)
 
-    def made(runs: Sequence[Run]) -> dict[str, Record]:
+    def perform_all(runs: Sequence[Run]) -> dict[str, Record]:
         rows = perform(
             runs, folder / "runs", environment, jobs=jobs, say=say, failed=failures.append
         )
@@ -265,7 +256,7 @@ def leaderboard(
     then = sum(r.key not in tried for _, r in contest.cells(dict.fromkeys(trials, RATES[0])))
     if first:
         say(f"{len(first)} runs to choose learning rates by, {len(ready)} others, then {then}")
-    records = made([*first, *ready])
+    records = perform_all([*first, *ready])
     rates = {}
     for entry, runs in trials.items():
         done = {rate: records[run.key] for rate, run in runs.items() if run.key in records}
@@ -273,7 +264,7 @@ def leaderboard(
             rates[entry] = min(done, key=lambda rate: done[rate]["result"]["validation"])
     cells = contest.cells(rates)
     if rest := [run for _, run in cells if run.key not in tried]:
-        records |= made(rest)
+        records |= perform_all(rest)
     budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
     rows = [
         {

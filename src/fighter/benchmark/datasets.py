@@ -71,13 +71,10 @@ def find_datasets(
     columns: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Dataset]:
-    """Return the data sets that names of the catalogue and file names stand for.
+    """Return the data sets that names of the catalogue and files stand for.
 
-    Args:
-        data: names and files (default: all tables in ``data_dir``, or the benchmarks at hand).
-        data_dir: a folder or a file.
-        columns: how to read files that are not in the catalogue.
-        say: receives a line for each table that is left out.
+    Without any, these are all tables in ``data_dir`` (a folder or a file; ``say`` receives a line
+    for each that is left out), or the benchmarks at hand. ``columns`` are for users' own files.
     """
     if data:
         datasets = [_named(text, data_dir, columns) for text in data]
@@ -90,9 +87,8 @@ def find_datasets(
     elif data_dir.exists():
         datasets = [file_dataset(data_dir, columns)]
     else:
-        raise FighterError(
-            "there is no such folder or file", argument="data_dir", value=str(data_dir)
-        )
+        reason = "there is no such folder or file"
+        raise FighterError(reason, argument="data_dir", value=str(data_dir))
     return [*{dataset.sha256: dataset for dataset in datasets}.values()]
 
 

@@ -13,20 +13,19 @@ from .result import Score, by, count, markdown, mean, number
 from .runs import read_results
 
 PROTOCOL = """
-Each data set is split by time: the first 70 % of the rows train the models, the next 10 % are the
-validation rows, which choose the epoch, and every window of the last 20 % is scored (ETT: 12, 4 and
-4 months). Errors are in standard deviations of each series over the training rows, given as mean ±
-standard deviation over seeds; lower is better. Every model sees the same windows, minimises the
-absolute error and has the same number of epochs and the same early stopping; the moving average of
-its weights is scored. Fighter is `Forecaster(horizon, lookback)`. The others are built as in their
-papers, with every window normalised to mean 0 and deviation 1; each has the learning rate out of
-{rates} that is best on the validation rows with seed 0, unless a title gives another. Only Fighter
-and CycleNet learn a cycle. Only Fighter learns how quickly forecasts revert to the long-run mean
-and deviation, uses the time of the year where the training rows cover two years, weighs near steps
-more in training, averages several members, and keeps forecasts within natural bounds, such as zero
-for rainfall. The seasonal naive forecast repeats the last value where no season fits into the
-look-back. Training times are of runs that shared a machine with others; memory is the peak during
-training, data and workspaces included.
+The first 70 % of the rows train the models, the next 10 % (validation rows) choose the epoch, and
+every window of the last 20 % is scored (ETT: 12, 4 and 4 months). Errors are in standard deviations
+of each series over the training rows, as mean ± standard deviation over seeds; lower is better. All
+models see the same windows, minimise the absolute error, and have the same number of epochs and the
+same early stopping; the moving average of the weights is scored. Fighter is `Forecaster(horizon,
+lookback)`. The others are built as in their papers, with every window normalised to mean 0 and
+deviation 1, and the learning rate out of {rates} that is best on the validation rows with seed 0,
+unless a title gives another. Only Fighter and CycleNet learn a cycle. Only Fighter learns how
+quickly forecasts revert to the long-run mean and deviation, uses the time of the year where the
+training rows cover two years, weighs near steps more in training, averages several members, and
+keeps within natural bounds, such as zero for rainfall. The seasonal naive forecast repeats the last
+value where no season fits into the look-back. Training times are of runs that shared a machine;
+memory is the peak during training, data and workspaces included.
 
 *Against* compares with the best other model: the difference in MSE, the number of seeds won, and a
 p-value: how likely a difference at least as large is if every block of test windows favours either
@@ -130,8 +129,8 @@ def _ranks(tasks: Sequence[Mapping[str, list[Score]]]) -> list[str]:
         for model in tasks[0]
     }
     lines = [
-        [model, *(f"{rank:.1f}" for rank in found.mean(0)), str((found[:, 0] == 1).sum())]
-        for model, found in sorted(ranks.items(), key=lambda item: item[1].mean())
+        [model, *(f"{rank:.1f}" for rank in places.mean(0)), str((places[:, 0] == 1).sum())]
+        for model, places in sorted(ranks.items(), key=lambda item: item[1].mean())
     ]
     title = f"**Mean rank of {len(models)} models over the {len(tasks)} tasks that have them all**"
     header = ["model", "rank by MSE", "rank by MAE", "times first by MSE"]
@@ -145,9 +144,7 @@ def _rank(task: Mapping[str, list[Score]], model: str, error: str) -> int:
 
 def _table(models: Mapping[str, list[Score]]) -> str:
     order = sorted(models, key=lambda model: mean(models[model], "mse"))
-    gpu = any(
-        result.get("memory_mib") is not None for results in models.values() for result in results
-    )
+    gpu = any(result.get("memory_mib") is not None for r in models.values() for result in r)
     lines = []
     for model in order:
         results = models[model]

@@ -17,12 +17,9 @@ from .. import __version__
 def provenance(
     program: str, device: str, arguments: Sequence[str] | None = None
 ) -> dict[str, object]:
-    """Return the command line, commit, date, device and versions of this process.
+    """Return command line, commit, date, device and versions.
 
-    Args:
-        program: what the user typed before the arguments, such as "fighter".
-        device: "cpu" or "cuda".
-        arguments: the arguments that followed (default: those of this process).
+    The command line is ``program`` and ``arguments`` (default: those of this process).
     """
     name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
     given = sys.argv[1:] if arguments is None else arguments

@@ -26,7 +26,7 @@ class Score(TypedDict):
 
 
 class Row(TypedDict):
-    """One run as it is stored; tables add the fields that they are made of."""
+    """One stored run; tables add fields of their own."""
 
     data: str
     seed: int

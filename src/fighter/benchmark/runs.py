@@ -57,27 +57,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where runs happen; results must not depend on it.
+    """Where runs happen; results must not depend on it."""
 
-    Args:
-        data_dir: folder of data sets (default: the usual places).
-        device: "cpu" or "cuda" (default: "cpu").
-        files: files by the checksum of their content.
-    """
-
-    data_dir: Path | None = None
+    data_dir: Path | None = None  # folder of data sets; None: the usual places
     device: str = "cpu"
-    files: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)  # by the checksum of their content
 
     @classmethod
     def here(cls, data_dir: Path | None, device: str | None) -> "Environment":
         """Make an environment on ``device`` (default: a GPU if there is one)."""
         if device == "cuda" and not torch.cuda.is_available():
-            raise FighterError(
-                "torch finds no GPU here; leave it out to run on the CPU",
-                argument="device",
-                value=device,
-            )
+            reason = "torch finds no GPU here; leave it out to run on the CPU"
+            raise FighterError(reason, argument="device", value=device)
         return cls(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
@@ -97,16 +88,9 @@ def perform(
 ) -> list[Record]:
     """Return the records of all runs in order; perform those that ``folder`` does not have.
 
-    A record holds the tags, settings, commit, seconds and the result.
-
-    Args:
-        runs: the runs; equal ones are performed once.
-        folder: where records are stored.
-        environment: the device, which all jobs share, and the data.
-        jobs: runs at a time (default: 1).
-        say: receives progress lines.
-        failed: receives a message if runs failed, and the records of the others are returned
-            (default: raise a FighterError once the others are finished).
+    A record holds the tags, settings, commit, seconds and the result. ``jobs`` runs at a time
+    share the device, and ``say`` receives progress lines. If runs fail, the others are finished;
+    then ``failed`` receives a message and the others are returned (default: raise an error).
     """
     if jobs < 1:
         raise FighterError("needs at least 1", argument="jobs", value=jobs)
@@ -120,8 +104,8 @@ def perform(
     say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
     before, begun = len(records), time.perf_counter()
-    in_turn = _one_by_one(todo, folder, environment)
-    outcomes = in_turn if jobs == 1 else _pool(todo, folder, environment, jobs)
+    work = todo, folder, environment
+    outcomes = _one_by_one(*work) if jobs == 1 else _pool(*work, jobs)
     with closing(outcomes), _report_interrupt(say):
         for done, (run, error) in enumerate(outcomes, before + 1):
             if error is None:
@@ -130,9 +114,9 @@ def perform(
             else:
                 line = f"{run.label}: {error}"
                 failures.append(line)
-            passed, made = time.perf_counter() - begun, done - before
+            passed, new = time.perf_counter() - begun, done - before
             # Extrapolated from the finished runs; the first few are too few for that.
-            left = passed / made * (len(unique) - done) if made >= jobs else 0
+            left = passed / new * (len(unique) - done) if new >= jobs else 0
             line += f"; about {left / 60:.0f} min to go" if left >= 120 else ""
             say(f"[{done}/{len(unique)}] {line}")
     if failures:
@@ -175,12 +159,11 @@ def _pool(todo: list[Run], folder: Path, environment: Environment, jobs: int) ->
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
-            raise FighterError(
+            reason = (
                 "a worker process was killed, perhaps because memory ran out: the finished runs "
-                "are kept, call again with fewer jobs",
-                argument="jobs",
-                value=jobs,
-            ) from error
+                "are kept, call again with fewer jobs"
+            )
+            raise FighterError(reason, argument="jobs", value=jobs) from error
         except BaseException:  # Ctrl-C, or the caller stopped reading
             for child in {*multiprocessing.active_children()} - others:
                 child.terminate()

@@ -60,14 +60,9 @@ def measure(
     device: str,
     change: Change | None = None,
 ) -> Measured:
-    """Fit on the rows before the test rows, score every test window, and time both.
+    """Fit on the rows before the test rows and score every test window.
 
-    Args:
-        settings: as made by :func:`settings`.
-        data: all rows.
-        split: the training, validation and test rows.
-        device: where to train.
-        change: changes the network before it is trained (default: no change).
+    ``settings`` are those of :func:`settings`; ``change`` alters the network before training.
     """
     validation, test = (part.stop - part.start for part in (split.val, split.test))
     config = Config.from_flat(
