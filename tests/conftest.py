@@ -4,11 +4,10 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-# Shapes in the inner signatures are checked on every call; user-facing functions check by hand,
-# for their own messages.
-install_import_hook(["fighter.hops.attention", "fighter.hops.walk"], "beartype.beartype")
+from tests.shapes import check_annotations
+
+check_annotations("fighter.hops", "fighter.nn", "fighter.models", "fighter.training")
 
 torch.set_num_threads(1)  # the tests run one process per core
 
