@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -62,6 +63,18 @@ def test_a_violation_in_an_inner_call_is_not_tried_again():
     with pytest.raises(TypeCheckError):
         outer(torch.zeros(2, 2))
     assert len(calls) == 1  # of the unchecked inner function
+
+
+def test_a_generator_stays_a_generator():
+    @torch.no_grad()
+    @checked
+    def numbers(x: Float[torch.Tensor, "a"]) -> Iterator[torch.Tensor]:
+        yield x * 2
+
+    (doubled,) = numbers(torch.ones(2, requires_grad=True))
+    assert not doubled.requires_grad
+    with pytest.raises(TypeCheckError):
+        list(numbers(torch.ones(2, 2)))
 
 
 def test_an_error_of_the_function_itself_passes():

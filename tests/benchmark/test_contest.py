@@ -323,9 +323,9 @@ def test_what_is_in_a_folder(path, tmp_path, nothing_cached, data_dir):
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty.csv").touch()
     for data, place, message in (
-        (("nothing",), None, "There is no data set 'nothing'"),
-        (("nothing.csv",), None, "There is no file nothing.csv"),
-        (("nowhere/nothing.xlsx",), None, "There is no file nowhere/nothing.xlsx"),
+        (("nothing",), None, "there is no data set 'nothing'"),
+        (("nothing.csv",), None, "there is no file nothing.csv"),
+        (("nowhere/nothing.xlsx",), None, "there is no file nowhere/nothing.xlsx"),
         ((str(tmp_path),), None, "is a folder"),
         ((), None, "weather was not found"),
         ((str(tmp_path / "empty.csv"),), None, f"^{tmp_path / 'empty.csv'} is empty"),

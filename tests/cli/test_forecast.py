@@ -149,7 +149,7 @@ def test_future_values_come_from_a_file_and_are_missed_before_training(tmp_path,
     command = ["forecast", str(tmp_path / "past.csv"), *FLAGS, "--future", "warm"]
     assert main([*command, "--save", str(tmp_path / "m")]) == 1
     captured = capsys.readouterr()
-    assert "Future covariates are missing" in captured.err
+    assert "8 of 8 covariate values are missing" in captured.err
     assert "trained" not in captured.out
     assert not (tmp_path / "m").exists()
     given = ["--future-file", str(tmp_path / "ahead.csv"), "--save", str(tmp_path / "m")]
@@ -184,7 +184,7 @@ def test_what_is_found_in_the_data_is_a_note_told_once(tmp_path, capsys):
     err = capsys.readouterr().err
     assert err.count("2 missing time stamps") == 1
     assert err.startswith("note: ")
-    assert "--missing-values -9999" in err
+    assert "declare -9999 as a missing value" in err
     assert ".py" not in err
 
 
@@ -228,13 +228,17 @@ def test_a_bad_configuration_is_refused(table, tmp_path, capsys, text, message):
 @pytest.mark.parametrize(
     ("text", "extra", "message"),
     [
-        (None, [], "There is no file"),
+        (None, [], "there is no file"),
         ("", [], "is empty"),
-        ("ds,y\n", [], "The table is empty"),
-        ("when,load\n2024-01-01,1\n", [], "no time column 'ds'"),
+        ("ds,y\n", [], "the table is empty"),
+        ("when,load\n2024-01-01,1\n", [], "--time-col ds: the table has no such column"),
         ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "must hold numbers"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs lookback 12 + horizon 4"),
-        ("ds,y\n2024-01-01,1\n", ["--target-col", "z"], "no target column 'z'"),
+        (
+            "ds,y\n2024-01-01,1\n",
+            ["--target-col", "z"],
+            "--target-col z: the table has no such column",
+        ),
         ("ds,y\n2024-01-01,1\n", ["--model", "prophet"], "--model prophet: needs one of"),
         ("ds,y\n2024-01-01,1\n", ["--model", "mean"], "--width 8: --model mean has no such"),
         ("ds,y\n2024-01-01,1\n", ["--out", "f.xlsx"], "must end in .csv"),
@@ -399,7 +403,7 @@ def test_a_data_set_can_be_named_instead_of_a_file(tmp_path, capsys):
     assert main(["forecast", "Weather", "--data-dir", str(tmp_path), *FLAGS]) == 0
     assert "1 empty value" in capsys.readouterr().err  # the mark for missing was understood
     assert main(["forecast", "whether", *FLAGS]) == 1
-    assert "There is no file whether. There is no data set 'whether'" in capsys.readouterr().err
+    assert "there is no file whether, and there is no data set 'whether'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_evaluate_too_short():
     model = tiny().fit(waves(60))
     with pytest.raises(FighterError, match="needs lookback 12 \\+ horizon 6 = 18"):
         model.evaluate(waves(10))
-    with pytest.raises(FighterError, match="No window fits"):
+    with pytest.raises(FighterError, match="no window fits"):
         model.evaluate(waves(60), last=5)
 
 

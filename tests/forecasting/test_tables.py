@@ -193,12 +193,12 @@ def test_too_short_says_the_numbers():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda df: df.head(0), "The table is empty"),
-        (lambda df: df.rename(columns={"y": "Y"}), "no target column 'y'.*Did you mean 'Y'"),
+        (lambda df: df.head(0), "the table is empty"),
+        (lambda df: df.rename(columns={"y": "Y"}), "target_col='y'.*Did you mean 'Y'"),
         (lambda df: df.assign(y=df.y.astype(str) + "x"), "must hold numbers"),
         (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
-        (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value: 'b'"),
-        (lambda df: df.to_numpy(), "Expected a pandas, polars or pyarrow table"),
+        (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value, 'b'"),
+        (lambda df: df.to_numpy(), "needs a pandas, polars or pyarrow table"),
     ],
 )
 def test_what_cannot_be_used_is_refused_and_nothing_is_written(spoil, message, tmp_path):

@@ -163,7 +163,7 @@ def test_a_slice_of_electricity_is_refused(tmp_path, data_dir, capsys):
     assert "few.csv has 50 rows and 3 columns of numbers" in complaint
     assert "26,304 and 321" in complaint
     assert call("table1", "--electricity", tmp_path / "none.csv", *place) == 1
-    assert "There is no file" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
 
 
 def processes(group):

@@ -176,11 +176,11 @@ def test_marks_of_missing_values_are_interpolated_when_cleaned(tmp_path):
 
 
 def test_misuse_is_explained(tmp_path, path):
-    with pytest.raises(FighterError, match=r"There is no file .*nothing\.csv"):
+    with pytest.raises(FighterError, match=r"there is no file .*nothing\.csv"):
         read("x", str(tmp_path / "nothing.csv"), None, False)
-    with pytest.raises(FighterError, match="There is no data set 'wether'"):
+    with pytest.raises(FighterError, match="there is no data set 'wether'"):
         read("wether", None, None, False)
-    with pytest.raises(FighterError, match=r"No window fits: .* lookback 96 \+ horizon 96"):
+    with pytest.raises(FighterError, match=r"no window fits: .* lookback 96 \+ horizon 96"):
         perform(settings("x", 96, "repeat", {}, path=path, rows=300), Environment())
     pd.DataFrame({"a": [1.0, None, 3.0]}).to_csv(tmp_path / "gap.csv")
     with pytest.raises(FighterError, match=r"gap\.csv has 1 cells without a number"):
