@@ -163,7 +163,7 @@ def future_values(
         raise FighterError(
             f"{lacking.sum()} of {lacking.size} covariate values are missing for the "
             f"{horizon} steps after {show(panel.times[-1])}; the first is column {names[column]!r} "
-            f"of series {ids[series]!r} at {show(times[step])}. Pass a table with these rows",
+            f"of series {ids[series]!r} at {show(times[step])}; pass a table with these rows",
             argument="future",
         )
     return values

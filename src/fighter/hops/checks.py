@@ -122,7 +122,7 @@ def check_rows(mask: Tensor | None, causal: bool) -> None:
         return
     if mask.ndim == 2:
         empty = ~mask.any(-1)
-        what, where = "sequence", "has no valid node"
+        what, where = "sequence", "leaves every node out"
     else:
         allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
         if causal:
