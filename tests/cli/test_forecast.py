@@ -233,7 +233,11 @@ def test_a_bad_configuration_file_is_refused(table, tmp_path, capsys, text, mess
         ("when,load\n2024-01-01,1\n", [], "--time-col ds: the table has no such column"),
         ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "must hold numbers"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs look-back 12 + horizon 4"),
-        ("ds,y\n2024-01-01,1\n", ["--target-col", "z"], "--target-col z: the table has no such column"),
+        (
+            "ds,y\n2024-01-01,1\n",
+            ["--target-col", "z"],
+            "--target-col z: the table has no such column",
+        ),
         ("ds,y\n2024-01-01,1\n", ["--model", "prophet"], "--model prophet: needs one of"),
         ("ds,y\n2024-01-01,1\n", ["--level", "0"], "--level 0.0: 0.0 is not between"),
         ("ds,y\n2024-01-01,1\n", ["--out", "f.xlsx"], "must end in .csv"),
