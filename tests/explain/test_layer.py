@@ -122,6 +122,16 @@ def test_what_stays_at_a_node_of_a_lazy_graph_counts_as_hop_0():
     torch.testing.assert_close(v[2], second / 4, rtol=0, atol=1e-12)
 
 
+def test_a_lazy_layer_with_a_mask_is_split_by_its_own_powers():
+    layer = double(FighterLayer(D, powers=(1, 2), heads=2, adjacency="lazy", nodes=S))
+    mask = torch.arange(S) < torch.tensor([[S], [5], [7]])
+    x = torch.randn(B, S, D, dtype=torch.float64)
+    assert hop_parts(layer, x, mask).powers == (1, 2)
+    split = layer_edges(layer, x, lambda y: (y.sum(-1) * mask).sum(-1), mask)
+    added = split.edges.sum((1, 2, 3, 4)) + split.skip + split.constant
+    torch.testing.assert_close(added, (layer(x, mask).sum(-1) * mask).sum(-1))
+
+
 def test_a_readout_of_one_node_has_edges_into_that_node_only():
     layer = double(FighterLayer(D, kappa=3, residual=True))
     split = layer_edges(layer, torch.randn(B, S, D, dtype=torch.float64), lambda y: y[:, 2].sum(-1))
