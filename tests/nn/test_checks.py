@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from fighter import FighterError
-from fighter.nn._checks import check_count, check_number
+from fighter.errors import check_count, check_number
 
 
 def test_counts_are_whole_numbers_from_the_least_on():
