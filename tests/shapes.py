@@ -9,20 +9,22 @@ import ast
 import sys
 from functools import wraps
 from importlib.machinery import PathFinder, SourceFileLoader
+from inspect import isgeneratorfunction
 from typing import get_args
 
-from beartype import BeartypeConf, beartype
+from beartype import beartype
 from jaxtyping import AbstractArray, TypeCheckError, jaxtyped
 from torch import Tensor
 
-_check = jaxtyped(typechecker=beartype(conf=BeartypeConf(is_pep484_tower=True)))  # int is a float
-
 
 def checked(function):
-    """Wrap a function with arrays in its annotations so that every call is checked."""
-    if not any(_has_arrays(hint) for hint in function.__annotations__.values()):
+    """Wrap a function so that every call is checked against its array annotations."""
+    hints = function.__annotations__
+    if not any(map(_has_array, hints.values())):
         return function
-    strict = _check(function)
+    function.__annotations__ = {name: hint for name, hint in hints.items() if _has_array(hint)}
+    strict = jaxtyped(typechecker=beartype)(function)
+    function.__annotations__ = hints
 
     @wraps(function)
     def call(*args, **kwargs):
@@ -34,13 +36,18 @@ def checked(function):
                 violation.confirmed = True
             raise
 
-    return call
+    @wraps(function)
+    def generate(*args, **kwargs):
+        return (yield from call(*args, **kwargs))
+
+    # Other decorators, such as torch.no_grad, treat generator functions differently.
+    return generate if isgeneratorfunction(function) else call
 
 
-def _has_arrays(hint):
-    """Whether an annotation, or an alias of one, is or contains an array type."""
-    array = bool({Tensor, AbstractArray} & {*getattr(hint, "__mro__", ())})
-    return array or any(_has_arrays(part) for part in get_args(hint))
+def _has_array(hint) -> bool:
+    if isinstance(hint, type) and issubclass(hint, Tensor | AbstractArray):
+        return True
+    return any(map(_has_array, get_args(hint)))
 
 
 def _raise_own_error(function, args, kwargs):
@@ -55,7 +62,7 @@ def _raise_own_error(function, args, kwargs):
 
 
 class _Decorator(ast.NodeTransformer):
-    """Decorates all functions; those without arrays in their annotations stay as they are."""
+    """Decorates all functions; those without array annotations stay as they are."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)

@@ -30,7 +30,7 @@ MODELS: Mapping[str, type[ModelConfig]] = {
 
 
 def find_model(model: str | ModelConfig) -> ModelConfig:
-    """Return the config of a model by its name, with the default options; a config is returned."""
+    """Return the config of a model by its name; a config is returned as it is."""
     if isinstance(model, ModelConfig):
         return model
     if not isinstance(model, str) or model not in MODELS:
@@ -54,7 +54,7 @@ def build_core(name: str, task: Task, **options: Any) -> Core:
     return config(**options).build(task)
 
 
-# For the forecaster of before, which is being rewritten.
+# Temporary names for the old forecaster.
 CORES = MODELS
 _CHOSEN = {
     "fighter": {"adjacency": "lazy", "width": 512, "dropout": 0.1, "members": 1},
