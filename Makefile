@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format reproduce bench-operator bench-training clean
+.PHONY: help setup demo test test-fast lint format map theory reproduce bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -24,19 +24,28 @@ demo: $(READY)  ## train on a generated grid, compare with three baselines, draw
 test: lint  ## lint, then every test
 	$(BIN)/python -m pytest -n auto
 
-lint: $(READY)  ## style, types and the one-way doors between the rooms
+test-fast: $(READY)  ## the tests that are not slow: less than two minutes on two cores
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: $(READY)  ## style, types and imports
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-format: $(READY)  ## let ruff mend what it can
+format: $(READY)  ## let ruff fix what it can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+map: $(READY)  ## write the map in CONTRIBUTING.md from the module docstrings
+	$(BIN)/python -m tests.test_contributing
+
+theory: $(READY)  ## check every identity of the paper on fresh numbers
+	$(BIN)/python -m paper theory
+
 # Under CUDA's multi-process service several runs share a GPU well: nvidia-cuda-mps-control -d
 reproduce: $(READY)  ## the paper's tables and figures, in full (wants a GPU and the data, see docs)
-	$(BIN)/fighter reproduce all --results results/reproduction --page docs/reproduction.md
+	$(BIN)/python -m paper reproduce all --results results/reproduction --page docs/reproduction.md
 
 bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratios
 	$(BIN)/python -m benchmarks.operator

@@ -1,12 +1,12 @@
-"""How many targets lie inside the intervals, on rows that neither training nor calibration saw.
+"""Measure how many targets lie inside the intervals, on rows that training never saw.
 
     python -m benchmarks.coverage --data-dir DIR [--out results/coverage.json]
 
-The default Forecaster, look-back and horizon 96 (24 on the generated grid), fitted on the first
-80 % of rows and scored on every window of the last 20 %. Series that rest at a limit are counted by
-themselves: where most targets are at zero, no interval holds just 80 %. Wants a GPU for the large
-data sets. What the file has of other data sets and seeds stays; a row says which code and device it
-is of.
+The default Forecaster with look-back and horizon 96 (horizon 24 on the generated grid) is fitted
+and calibrated on the first 80 % of the rows and scored on every window of the last 20 %. Series
+with natural bounds are counted separately: where most targets are zero, no interval holds exactly
+80 %. The large data sets need a GPU. Rows of other data sets and seeds stay in the file; each row
+names its commit and device.
 """
 
 import argparse
@@ -28,19 +28,20 @@ DATA = ("grid", "weather", "eia_demand_hourly", "ETTh1")
 
 
 def measure(name: str, seed: int, data_dir: Path | None) -> dict[str, Any]:
+    """Fit on one data set with one seed, and return its row."""
     df = whole_table(name, data_dir)
     test = len(df) - int(0.8 * len(df))
     horizon = 24 if name == "grid" else 96
     model = Forecaster(horizon, 96, level=LEVELS, seed=seed, verbose=False).fit(df.iloc[:-test])
     scores = model.evaluate(df, last=test)
-    bounds = model.preparation.scaler.bounds
+    bounds = model.fitted.preprocessing.scaler.bounds
     assert bounds is not None
-    free = np.isinf(bounds).all(0)  # series stand in the order of the table
+    free = np.isinf(bounds).all(0)  # without bounds; series are in the order of the table
     row: dict[str, Any] = {"data": name, "seed": seed, "epochs": len(model.history)}
     for level in LEVELS:
         inside = scores[f"coverage-{level}"]
         row[f"coverage-{level}"] = float(inside[free].mean())
-        row[f"coverage-{level} at limits"] = None if free.all() else float(inside[~free].mean())
+        row[f"coverage-{level} at bounds"] = None if free.all() else float(inside[~free].mean())
     return row | {name: float(scores[name].mean()) for name in ("scaled_mae", "scaled_mse")}
 
 
@@ -48,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Coverage of intervals on held-out rows.")
     parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--data-dir", type=Path, help="where the data sets are")
+    parser.add_argument("--data-dir", type=Path, help="folder of the data sets")
     parser.add_argument("--out", type=Path, help="also write the numbers as JSON")
     args = parser.parse_args()
     warnings.simplefilter("ignore", DataWarning)

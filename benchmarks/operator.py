@@ -1,9 +1,10 @@
-"""Time and memory of the multi-hop operator: explicit powers, stored A, and the fast path.
+"""Measure time and memory of the multi-hop operator: explicit powers, stored A, the fast path.
 
     python -m benchmarks.operator [--device cuda] [--out results/operator-cuda.json]
 
-One layer's operator, width 512, 8 heads, κ=3, one sequence, forward and backward. Every number is
-also given as a multiple of the fast path in the same run; on a noisy machine read those.
+The operator of one layer with width 512, 8 heads and κ=3 runs forward and backward on one sequence.
+Every number is also given as a multiple of the fast path in the same run; on a busy machine compare
+those.
 """
 
 import argparse
@@ -22,12 +23,12 @@ from fighter.hops import Backend
 
 WIDTH, HEADS, KAPPA = 512, 8, 3
 WAYS: dict[str, Backend] = {"explicit": "reference", "stored": "stored", "fast": "auto"}
-# Beyond these the way needs minutes or tens of gigabytes.
+# Largest number of nodes; more would take minutes or tens of gigabytes.
 LIMITS = {"cpu": {"explicit": 2048, "stored": 8192}, "cuda": {"explicit": 8192, "stored": 8192}}
 
 
 class Kept(NamedTuple):
-    """Memory that autograd keeps, whatever views of it there are."""
+    """A storage that autograd keeps, whatever views of it there are."""
 
     address: int
     nbytes: int
@@ -35,9 +36,9 @@ class Kept(NamedTuple):
 
 
 def saved_tensors(function: Callable[[], object]) -> list[Kept]:
-    """What a forward pass keeps for its backward pass, each storage once."""
+    """Return what a forward pass keeps for its backward pass, each storage once."""
     kept: dict[int, Kept] = {}
-    alive = []  # or an address could be given out twice
+    alive = []  # keeps tensors alive, so that no address is used twice
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -51,6 +52,7 @@ def saved_tensors(function: Callable[[], object]) -> list[Kept]:
 
 
 def measure(nodes: int, way: str, device: str, dtype: torch.dtype) -> dict[str, float]:
+    """Return milliseconds and megabytes of one way to compute the operator."""
     shape = (1, HEADS, nodes, WIDTH // HEADS)
     q, k, *blocks = (
         torch.randn(shape, device=device, dtype=dtype, requires_grad=True) for _ in range(2 + KAPPA)
@@ -71,7 +73,7 @@ def measure(nodes: int, way: str, device: str, dtype: torch.dtype) -> dict[str, 
 
 
 def seconds(function: Callable[[], object], device: str, budget: float = 1.0) -> float:
-    """The best of as many calls as fit the budget, at least two after one to warm up."""
+    """Return the fastest of the calls that fit the budget, at least two after a warm-up."""
 
     def once() -> float:
         start = time.perf_counter()

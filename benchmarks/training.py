@@ -1,13 +1,13 @@
-"""Training speed on CPU beside neuralforecast's iTransformer and VanillaTransformer.
+"""Measure training speed on a CPU beside neuralforecast's iTransformer and VanillaTransformer.
 
     make bench-training
     python -m benchmarks.training [--data-dir FOLDER] [--out results/training-cpu.json]
 
-Weather (21 series), look-back and horizon 96, width 512, 8 heads, 32 windows a step. A window is
-L + H steps of all series; where a model takes one series at a time, 21 of its windows count as one.
-Every competitor is a process of its own; they take turns of about a second, and what is printed is
-the best turn of each and the ratio, best to best and in the middle over all turns. Import, reading
-and preparing are shown by themselves and are in none of the rates.
+Models are trained on Weather (21 series) with look-back and horizon 96, width 512, 8 heads and 32
+windows per step. A window is L + H steps of all series; where a model takes one series at a time,
+21 of its windows count as one. Every competitor is a process of its own. They take turns of about a
+second; printed are the best turn of each, the ratio of the best turns and the median ratio of all.
+Import, reading and preparation are shown separately and are part of no rate.
 """
 
 import argparse
@@ -31,16 +31,16 @@ from fighter.errors import FighterError
 
 STEPS, BATCH, WIDTH, HEADS = 96, 32, 512, 8
 MEMORY_STEPS = 30
-SLOW = 10  # seconds a step from which on there are two turns only
+SLOW = 10  # seconds per step beyond which there are only two turns
 WEATHER: dict[str, Any] = {"time_col": "date", "missing_values": [-9999]}
 
 
 def competitors(series: int, whole: bool) -> list[list[dict[str, Any]]]:
-    """In each group the first is Fighter, the others are what it is compared with."""
+    """Return groups of competitors; the first of each is Fighter, the others are its peers."""
     fighter = {"horizon": STEPS, "lookback": STEPS, "width": WIDTH, "heads": HEADS}
     fighter |= {"kappa": 3, "batch_size": BATCH, "members": 1}
     peer = {"h": STEPS, "input_size": STEPS, "hidden_size": WIDTH, "dropout": 0.1}
-    peer |= {"batch_size": series}  # series, not windows: all of them in every step
+    peer |= {"batch_size": series}  # counts series, not windows: all of them in every step
     variates = peer | {"n_series": series, "n_heads": HEADS, "e_layers": 2}
     steps = peer | {"n_head": HEADS, "encoder_layers": 1, "decoder_layers": 1}
     return [
@@ -77,6 +77,7 @@ def competitors(series: int, whole: bool) -> list[list[dict[str, Any]]]:
 
 
 def find_weather(data_dir: str | None) -> Path | None:
+    """Return the file of Weather; None, with a message, where it is not at hand."""
     try:
         return catalogue.find("weather", data_dir)
     except FighterError as error:
@@ -85,7 +86,7 @@ def find_weather(data_dir: str | None) -> Path | None:
 
 
 def write_table(weather: Path | None, path: Path) -> tuple[str, str, int]:
-    """The long table that all read; what it is, its frequency, and the number of series."""
+    """Write the long table that all read; return its description, frequency and series."""
     import pandas as pd
 
     if weather:
@@ -108,6 +109,7 @@ def write_table(weather: Path | None, path: Path) -> tuple[str, str, int]:
 def race(
     group: list[dict[str, Any]], python: str, env: dict[str, str], turns: int, turn: float
 ) -> list[dict[str, Any]]:
+    """Let a group take turns; return a row for each of it."""
     workers: list[Worker] = []
     try:
         for entry in group:
@@ -115,7 +117,7 @@ def race(
             module = f"benchmarks.training_{'neuralforecast' if peer else 'fighter'}"
             workers.append(Worker(python if peer else sys.executable, module, entry, env))
         for worker in workers:
-            worker.train(1, count=False)  # warms up
+            worker.train(1, count=False)  # warm-up
         for number in range(turns):
             for worker in workers:
                 if worker.seconds < SLOW or number < 2:
@@ -150,7 +152,7 @@ def race(
 
 
 def memory(table: Path, options: dict[str, Any], env: dict[str, str]) -> dict[str, float]:
-    """MB of ``import torch`` and of a fit with default settings."""
+    """Return the memory of ``import torch`` and of a fit with default settings, in MB."""
     code = "import torch; from benchmarks.stepping import peak_mb; print(peak_mb())"
     bare = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     settings = {"table": str(table), "options": options, "steps": MEMORY_STEPS}
@@ -162,20 +164,23 @@ def memory(table: Path, options: dict[str, Any], env: dict[str, str]) -> dict[st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Training speed beside neuralforecast.")
-    parser.add_argument("--data-dir", help="where Weather is, if not in FIGHTER_DATA or the cache")
-    parser.add_argument("--peer-python", default=".bench-venv/bin/python", help="neuralforecast's")
+    parser.add_argument("--data-dir", help="folder of Weather (default: FIGHTER_DATA or the cache)")
+    parser.add_argument(
+        "--peer-python", default=".bench-venv/bin/python", help="the Python that has neuralforecast"
+    )
     parser.add_argument(
         "--whole", action="store_true", help="also VanillaTransformer with all series of 32 windows"
     )  # minutes a step
-    parser.add_argument("--threads", type=int, help="for all of them; torch's choice unless given")
+    parser.add_argument(
+        "--threads", type=int, help="threads of all competitors (default: torch's choice)"
+    )
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument(
-        "--turn", type=float, default=1.0, help="seconds of a turn, at least a step"
+        "--turn", type=float, default=1.0, help="seconds per turn, at least one step"
     )
     parser.add_argument("--out", type=Path, help="also write the numbers as JSON")
     args = parser.parse_args()
-    # Threads that wait do not spin: beside other work on the machine that would cost either side
-    # most of its time, by chance.
+    # Waiting threads must not spin: on a busy machine that would cost either side most of its time.
     env = os.environ | {"OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")}
     if args.threads:
         env |= {"OMP_NUM_THREADS": str(args.threads)}
@@ -185,7 +190,7 @@ def main() -> None:
         what, freq, series = write_table(weather, table)
         print(f"{what}; L = H = {STEPS}, width {WIDTH}, {HEADS} heads, {BATCH} windows a step, CPU")
         print(
-            "a window: all series; rates are of the best turn, × = Fighter's rate over this one's\n"
+            "a window holds all series; rates are of the best turn, × = Fighter's rate over this\n"
         )
         head = (
             "windows/s",

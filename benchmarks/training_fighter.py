@@ -1,7 +1,7 @@
-"""A worker of ``benchmarks.training``: ``Forecaster.fit``, with a pause between turns of steps.
+"""A worker of ``benchmarks.training``: ``Forecaster.fit`` with a pause between turns of steps.
 
-With ``"steps"`` in the settings it does not ask: it trains two epochs of that many steps, each with
-its validation, to see how much memory a fit takes.
+With ``"steps"`` in the settings it does not wait for requests: it trains two epochs of that many
+steps, each with its validation, to measure the memory of a fit.
 """
 
 import json
@@ -24,9 +24,9 @@ def main() -> None:
     import torch
     from torch import Tensor, nn
 
+    from fighter import Forecaster
     from fighter.data import Windows
     from fighter.data.files import read_table
-    from fighter.forecasting.forecaster import Forecaster
     from fighter.training import train
 
     imported = time.perf_counter() - clock
@@ -37,7 +37,7 @@ def main() -> None:
     fixed = settings.get("steps")
 
     class Paused(Windows):
-        """Windows without end, epoch after epoch, given out on request."""
+        """Windows that yield batches on request, epoch after epoch without end."""
 
         def batches(
             self, batch_size: int, generator: torch.Generator | None = None
@@ -69,10 +69,10 @@ def main() -> None:
             network, Paused(**vars(windows)), validation if fixed else None, *rest, **options
         )
 
-    model = Forecaster(
+    model = Forecaster.from_flat(
         **settings["options"], max_epochs=2 if fixed else 1, device="cpu", verbose=False
     )
-    with patch("fighter.forecasting.forecaster.train", paused):
+    with patch("fighter.forecasting.fitted.train", paused):
         model.fit(table)
     steps.say(peak_mb=peak_mb())
 

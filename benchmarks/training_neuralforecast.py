@@ -28,13 +28,13 @@ def main() -> None:
     imported = time.perf_counter() - clock
     clock = time.perf_counter()
     table = pd.read_parquet(settings["table"])
-    table["available_mask"] = table["y"].notna().astype("float32")  # its own name for observed
+    table["available_mask"] = table["y"].notna().astype("float32")  # neuralforecast: observed
     table["y"] = table["y"].fillna(table.groupby("unique_id")["y"].transform("mean"))
     read = time.perf_counter() - clock
     clock = time.perf_counter()
 
     class Pause(Callback):
-        """Waits before the first step and after each turn."""
+        """Wait for requests before the first step and after each turn."""
 
         def on_train_start(self, trainer: Trainer, pl_module: object) -> None:
             del pl_module

@@ -1,1 +1,4 @@
-"""The paper's work: theory, reproduction and studies, run from a checkout."""
+"""The paper's work: its theory, its experiments and further studies; run as ``python -m paper``.
+
+This package is not installed with ``fighter``: it is run from the root of a checkout.
+"""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 
 def checked(function):
-    """Wrap a function so that every call is checked against its array annotations."""
+    """Wrap a function with arrays in its annotations so that every call is checked."""
     hints = function.__annotations__
     if not any(map(_has_array, hints.values())):
         return function
@@ -62,7 +62,7 @@ def _raise_own_error(function, args, kwargs):
 
 
 class _Decorator(ast.NodeTransformer):
-    """Decorates all functions; those without array annotations stay as they are."""
+    """Decorates all functions; those without arrays in their annotations stay as they are."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         self.generic_visit(node)

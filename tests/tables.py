@@ -17,7 +17,7 @@ CONVERT = {
 def waves(
     rows: int = 120, ids=("a", "b"), start="2024-01-01", freq="h", seed: int = 0, noise: float = 0.1
 ) -> pd.DataFrame:
-    """A long table of noisy daily waves, one series higher than the other."""
+    """Return a long table of noisy daily waves, each series 10 higher than the one before."""
     rng = np.random.default_rng(seed)
     step = np.arange(rows)
     times = pd.date_range(start, periods=rows, freq=freq)
@@ -43,14 +43,14 @@ def wide(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def tiny(horizon: int = 6, lookback: int | None = 12, **settings) -> Forecaster:
-    """A forecaster that is fitted in a moment."""
+    """Return a forecaster that is fitted in a moment."""
     small = {
         "width": 16, "heads": 2, "layers": 1, "max_epochs": 2, "batch_size": 16, "verbose": False,
         "device": "cpu",
     }  # fmt: skip
-    return Forecaster(horizon, lookback, **{**small, **settings})
+    return Forecaster.from_flat(horizon=horizon, lookback=lookback, **{**small, **settings})
 
 
 def tail(table: pd.DataFrame, steps: int) -> pd.DataFrame:
-    """The table without the last ``steps`` stamps."""
+    """Return the table without its last ``steps`` time stamps."""
     return table[table.ds < np.sort(table.ds.unique())[-steps]]

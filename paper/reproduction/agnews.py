@@ -1,4 +1,4 @@
-"""AG News: one block of each model over words, and a sweep of κ."""
+"""The paper's text classification: one block of each model on AG News, and a sweep of κ."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,30 +10,34 @@ from fighter.benchmark.runs import Environment, Record, Run
 from fighter.classifier import TextClassifier
 from fighter.data.datasets import catalogue
 
-from . import figures, paper
+from . import figures, quoted
 from .scale import Scale
 
 TITLE = "AG News"
 WORDS = """
-One block over pieces of words and the settings of `TextClassifier`, for every model alike (see
-classification.md for how they were chosen), {text_epochs} epochs. Trained on {articles}, a tenth of
-them held out to choose the epoch; scored on {scored}. The paper takes a tenth of the official
-training file as its test set, and does not say which.
+Every model is one block over word pieces with the settings of `TextClassifier`
+(`classification.md` says how they were chosen), trained for {text_epochs} epochs on {articles}. A
+tenth of these articles is held out to choose the epoch. Accuracy is measured on {scored}. The paper
+uses a tenth of the official training file as its test set and does not say which.
 """
-ELSEWHERE = ("device", "verbose")  # nothing depends on them
+WITHOUT_EFFECT = ("device", "verbose")  # settings on which no result depends
 TITLES = {
     "train": "all 120,000 articles of the official training file",
     "train_partial": "43,361 of the 120,000 articles of the official training file",
 }
 
 
-def plan(scale: Scale, place: Environment, electricity: str | None = None) -> list[Run]:
-    """The five models of Table 1 and Fighter at other κ; on the whole file where it is at hand."""
+def plan(scale: Scale, environment: Environment, electricity: str | None = None) -> list[Run]:
+    """Return runs of the paper's models and of Fighter at other κ.
+
+    They use the whole training file if it is available, else the part of it that is.
+    """
     del electricity
-    part = next((p for p in TITLES if catalogue.at_hand("agnews", place.data_dir, p)), "train")
-    catalogue.find("agnews", place.data_dir, part)  # raises, and tells how to get it
+    folder = environment.data_dir
+    part = next((part for part in TITLES if catalogue.at_hand("agnews", folder, part)), "train")
+    catalogue.find("agnews", folder, part)  # raises and says how to get it
     models: dict[str, dict[str, Any]]
-    models = {label: {"model": label.casefold()} for label in paper.BASELINES}
+    models = {label: {"model": label.casefold()} for label in quoted.BASELINES}
     models |= {f"Fighter κ={kappa}": {"kappa": kappa} for kappa in scale.text_kappas}
     common: dict[str, Any] = {"max_epochs": scale.text_epochs, "patience": scale.text_epochs}
     if scale.articles:
@@ -41,21 +45,23 @@ def plan(scale: Scale, place: Environment, electricity: str | None = None) -> li
     runs = []
     for seed in scale.seeds:
         for label, options in models.items():
-            # Defaults too: a result belongs to all settings, whatever they will be one day.
-            model = TextClassifier(**options, **common, seed=seed)
-            chosen = {k: v for k, v in model.get_params().items() if k not in ELSEWHERE}
+            # The settings of a run include the defaults, which may change one day.
+            parameters = TextClassifier(**options, **common, seed=seed).get_params()
+            chosen = {k: v for k, v in parameters.items() if k not in WITHOUT_EFFECT}
             settings = {"part": part, "articles": scale.articles, "options": chosen}
-            runs.append(Run("agnews", settings, {"data": "AG News", "model": label, "seed": seed}))
+            runs.append(Run(__name__, settings, {"data": "AG News", "model": label, "seed": seed}))
     return runs
 
 
-def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
-    """Train on nine tenths of the articles, choose the epoch on the rest, score on the test."""
+def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Train on nine tenths of the articles, choose the epoch on the rest, score the test file."""
     (texts, labels), test = (
-        tuple(column[: settings["articles"]] for column in read(part, place.data_dir))
+        tuple(
+            column[: settings["articles"]] for column in read_articles(part, environment.data_dir)
+        )
         for part in (settings["part"], "test")
     )
-    model = TextClassifier(**settings["options"], device=place.device, verbose=False)
+    model = TextClassifier(**settings["options"], device=environment.device, verbose=False)
     model.fit(texts, labels, on_epoch=lambda record: record.update(test=model.score(*test)))
     best = min(model.history, key=lambda record: record["validation"])
     return {
@@ -73,15 +79,15 @@ def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def read(part: str, data_dir: Path | None) -> tuple[list[str], list[int]]:
-    """Title and description as one text, and the class."""
+def read_articles(part: str, data_dir: Path | None) -> tuple[list[str], list[int]]:
+    """Return the title and description of each article as one text, and the classes."""
     table = catalogue.load("agnews", data_dir, part=part)
     texts = (table["title"] + " " + table["description"]).str.strip()
     return texts.tolist(), table["label"].tolist()
 
 
 def section(rows: Sequence[Record], pictures: Path) -> str:
-    """Table and learning curves."""
+    """Draw the learning curves and render the table."""
     groups = by(rows, "model")
     curves = {
         label: {name: [r["curves"][name] for r in results] for name in ("accuracy", "loss")}
@@ -92,7 +98,7 @@ def section(rows: Sequence[Record], pictures: Path) -> str:
     lines = [
         [
             label,
-            f"{paper.ACCURACY[label]:.3f}" if label in paper.ACCURACY else "-",
+            f"{quoted.ACCURACY[label]:.3f}" if label in quoted.ACCURACY else "-",
             number(results, "accuracy"),
             number(results, "last_accuracy"),
             count(results, "block_parameters"),

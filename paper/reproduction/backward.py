@@ -1,7 +1,8 @@
-"""Do value and feed-forward weights of a Transformer learn as those of a GCN do (Section 4.2)?
+"""Compare how a Transformer's value and feed-forward weights learn with those of a GCN.
 
-A Transformer is trained, and at some of its steps its gradients and updates are laid beside those
-of a GCN with the same weights: on the graph that attention draws at that moment, and on others.
+Section 4.2 of the paper says that they learn alike. Here a Transformer is trained, and at some of
+its steps its gradients and updates are compared with those of a GCN that has the same weights, on
+the graph that attention draws at that step and on others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,24 +26,24 @@ from fighter.nn.transformer import TransformerBlock
 
 from ..theory.gradients import softmax_backward
 from . import figures
-from .forecasting import FRACTIONS, LOOKBACK, read
+from .forecasting import FRACTIONS, LOOKBACK, read_values
 from .scale import Scale
 
 TITLE = "Backward pass"
 WORDS = """
-A Transformer block as printed (one head, no norm or residual) is trained on Weather; at some of its
-steps its gradients and updates are laid beside those of a GCN with the same weights. On the graph
-that attention draws at that moment the gradients agree by construction; the rest is measured.
-`fighter theory` has the identities.
+A Transformer block as printed (one head, no norm or residual) is trained on Weather. At some of its
+steps its gradients and updates are compared with those of a GCN that has the same weights. On the
+graph that attention draws at that step the gradients agree by construction; everything else is
+measured. `python -m paper theory` checks the identities.
 """
-POINTS = 40  # steps that are looked at, evenly spread in log(step)
-LAGS = 8  # of the fixed lag graph
+POINTS = 40  # steps that are measured, evenly spread in log(step)
+LAGS = 8  # number of steps that a node of the fixed lag graph sees
 PRINTED_WINDOWS = 4  # the printed formulas need an S × S softmax for each query unit
 LEARNING_RATE = 1e-3
 
 
 class Pass(NamedTuple):
-    """One forward pass, with everything the measurements read."""
+    """One forward pass, with everything that the measurements need."""
 
     X: Tensor  # [B, S, d]
     Q: Tensor
@@ -56,9 +57,9 @@ class Pass(NamedTuple):
 class Network(nn.Module):
     """One block as the paper prints it, σ(A X W_V W₁) W₂, over time steps.
 
-    Before it an embedding with positions, after it linear maps to series and to the horizon. There
-    is neither norm, residual nor bias, and one head, as in the paper's gradients. W_V W₁ is
-    multiplied first, so that it has a gradient of its own.
+    An embedding with positions comes before the block, linear maps to the series and to the horizon
+    come after it. The block has one head and neither norm, residual nor bias, as in the paper's
+    gradients. W_V W₁ is multiplied first, so that the product has a gradient of its own.
     """
 
     def __init__(self, series: int, lookback: int, horizon: int, width: int):
@@ -70,11 +71,11 @@ class Network(nn.Module):
 
     @property
     def block(self) -> TransformerBlock:
-        """The only one."""
+        """The only block."""
         return cast(TransformerBlock, self.encoder.layers[0])
 
     def forward(self, past: Float[Tensor, "batch lookback series"]) -> Pass:
-        """Everything on the way to the forecast."""
+        """Return everything on the way to the forecast."""
         block = self.block
         X = self.embed(past) + self.position
         Q, K = block.query(X), block.key(X)
@@ -87,11 +88,11 @@ class Network(nn.Module):
         return Pass(X, Q, K, A, V, U, self.read(block.ffn2(block.activation(U))))
 
     def product(self) -> Float[Tensor, "width hidden"]:
-        """W_V W₁."""
+        """Return W_V W₁."""
         return (self.block.ffn1.weight @ self.block.value.weight).T
 
     def read(self, x: Tensor) -> Tensor:
-        """What the block gives to the forecast ``[batch, horizon, series]``."""
+        """Map the block's output to the forecast ``[batch, horizon, series]``."""
         return self.over_time(self.encoder.final(x).transpose(1, 2)).transpose(1, 2)
 
 
@@ -106,31 +107,43 @@ def measure(
     width: int = 64,
     batch_size: int = 32,
 ) -> dict[str, Any]:
-    """Train on random windows of ``values`` (standardised) by AdamW, in float64, and compare.
+    """Train a Transformer with AdamW in float64, and compare it with a GCN on the way.
 
-    A GCN here is σ(G X V) W₂ with the Transformer's own X, V = W_V W₁, W₂ and readout, on a graph G
-    that is given. The result can be written as JSON:
+    The GCN is σ(G X V) W₂ on a given graph G, with the Transformer's own X, V = W_V W₁, W₂ and
+    readout. The result is ready for JSON:
 
-    - ``steps``: the steps looked at, from 1; lists below have one number for each;
-    - ``loss``: of that step's batch, before the step;
-    - ``difference``: ``value`` (V) and ``output`` (W₂), ‖Transformer's gradient - GCN's‖ relative
-      to the GCN's, G being the current graph: the paper's claim, 0 up to rounding;
-    - ``cosine``: ``value`` and ``output``, the cosine of the same two gradients for each G:
-      ``current``; ``initial``, as the untrained weights draw it for the same windows; ``mean`` of
-      the current graphs over the batch; ``lag``, each step and the 7 before it alike;
-    - ``update``: the cosine between the way W_V W₁ goes when W_V and W₁ make a step, and the way V
-      would go as one parameter; for ``sgd`` from here, and for ``adamw`` as in this run, where
-      V has its own moments of all gradients so far;
-    - ``attention_share``: norm of the gradients of W_Q and W_K, of all parameters' gradients;
-    - ``printed``: ``query`` and ``key``, the cosine between the paper's Eqs. 8 and 9 (σ' put in its
-      place) and the exact gradient, on the first windows of the batch.
+    - ``steps``: the measured steps, from 1; every list below has one number for each;
+    - ``loss``: the loss of that step's batch, before the step;
+    - ``difference`` of ``value`` (V) and ``output`` (W₂): the norm of the Transformer's gradient
+      minus the GCN's, over the GCN's, on the current graph; the paper claims that it is 0;
+    - ``cosine`` of ``value`` and ``output``: the cosine of the same two gradients for each G, which
+      is the ``current`` graph; the ``initial`` one, drawn by the untrained weights for the same
+      windows; the ``mean`` of the current graphs over the batch; or ``lag``, a fixed graph in which
+      each step sees itself and the 7 before it with equal weights;
+    - ``update``: the cosine between the step of W_V W₁ when W_V and W₁ are updated, and the step of
+      V if it were one parameter; for ``sgd``, and for ``adamw`` as in this run, where V has its own
+      moments of all gradients so far;
+    - ``attention_share``: the norm of the gradients of W_Q and W_K over that of all gradients;
+    - ``printed`` of ``query`` and ``key``: the cosine between the paper's Eqs. 8 and 9 (with σ' in
+      its right place) and the exact gradient, on the first windows of the batch.
+
+    Args:
+        values: standardised rows, from which windows are drawn at random.
+        lookback: steps of the past (default: 96).
+        horizon: steps to forecast (default: 96).
+        steps: steps of training (default: 2000).
+        seed: seed of the weights and windows (default: 0).
+        device: where to run (default: "cpu").
+        width: width of the block (default: 64).
+        batch_size: windows per step (default: 32).
     """
-    if len(values) < lookback + horizon or steps < 1:
+    if len(values) < lookback + horizon:
         raise FighterError(
-            f"values has {len(values)} steps, steps={steps}: needs at least "
-            f"lookback + horizon = {lookback + horizon} and one step"
+            f"has {len(values)} rows, but a window needs {lookback + horizon}", argument="values"
         )
-    net, gcn = build(values.shape[1], lookback, horizon, width, seed)
+    if steps < 1:
+        raise FighterError("needs at least 1", argument="steps", value=steps)
+    net, gcn = build_networks(values.shape[1], lookback, horizon, width, seed)
     net, gcn = net.to(device), gcn.to(device)
     initial = deepcopy(net).requires_grad_(False)
     lag = lag_graph(lookback).to(net.position)
@@ -139,26 +152,26 @@ def measure(
         torch.optim.AdamW(weights, lr=LEARNING_RATE) for weights in (net.parameters(), [merged])
     )
     logged = {*np.geomspace(1, steps, POINTS).round().astype(int).tolist()}
-    batches = draw(values.to(net.position), lookback, horizon, batch_size, seed)
+    batches = draw_windows(values.to(net.position), lookback, horizon, batch_size, seed)
     rows = []
     for step in range(1, steps + 1):
         past, future = next(batches)
-        found = net(past)
-        loss = F.mse_loss(found.forecast, future)
+        forward = net(past)
+        loss = F.mse_loss(forward.forecast, future)
         optimiser.zero_grad()
         loss.backward()
-        merged.data, merged.grad = found.V.detach().clone(), found.V.grad
+        merged.data, merged.grad = forward.V.detach().clone(), forward.V.grad
         row: dict[str, float] = {}
         if step in logged:
-            A = found.A.detach()
+            A = forward.A.detach()
             graphs = {"current": A, "initial": initial(past).A, "mean": A.mean(0), "lag": lag}
             row = {"step": step, "loss": loss.item(), "attention_share": _attention_share(net)}
-            row |= _compare_gradients(net, gcn, found, graphs, future)
-            row |= _compare_printed(found) | {"update.sgd": _compare_sgd(net, found)}
+            row |= _compare_gradients(net, gcn, forward, graphs, future)
+            row |= _compare_printed(forward) | {"update.sgd": _compare_sgd(net, forward)}
         optimiser.step()
         shadow.step()
         if step in logged:
-            before = found.V.detach()
+            before = forward.V.detach()
             row["update.adamw"] = _cosine(net.product() - before, merged - before)
             rows.append(row)
     return _gather(rows) | {
@@ -178,9 +191,9 @@ def measure(
     }
 
 
-def plan(scale: Scale, place: Environment, electricity: str | None = None) -> list[Run]:
-    """One run on Weather."""
-    del place, electricity
+def plan(scale: Scale, environment: Environment, electricity: str | None = None) -> list[Run]:
+    """Return one run on Weather."""
+    del environment, electricity
     settings = {
         "data": "weather",
         "horizon": 96,
@@ -189,39 +202,39 @@ def plan(scale: Scale, place: Environment, electricity: str | None = None) -> li
         "rows": scale.rows,
         "seed": 0,
     }
-    return [Run("backward", settings, {"data": "weather", "seed": 0})]
+    return [Run(__name__, settings, {"data": "weather", "seed": 0})]
 
 
-def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
+def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
     """Measure on the training rows."""
-    values, _ = read(settings["data"], None, place.data_dir, clean=False)
+    values, _ = read_values(settings["data"], None, environment.data_dir, clean=False)
     values = values[: settings["rows"]]
     values = values[by_fraction(len(values), FRACTIONS).train]
     chosen = {name: settings[name] for name in ("horizon", "steps", "width", "seed")}
     rows = torch.as_tensor(Scaler.fit(values).transform(values))
-    return measure(rows, lookback=LOOKBACK, device=place.device, **chosen)
+    return measure(rows, lookback=LOOKBACK, device=environment.device, **chosen)
 
 
 def section(rows: Sequence[Record], pictures: Path) -> str:
-    """The figure."""
+    """Draw the figure."""
     figures.backward_figure(rows[0]["result"], pictures / "backward.png")
     return f"![Gradients beside a GCN's]({pictures.name}/backward.png)"
 
 
-def build(
+def build_networks(
     series: int, lookback: int, horizon: int, width: int, seed: int
 ) -> tuple[Network, FlexibleGCN]:
-    """The Transformer at its start, and a GCN (A¹, then A⁰) to lend its weights to; in float64."""
+    """Build an untrained Transformer and a GCN (A¹, then A⁰) that will borrow its weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         net = Network(series, lookback, horizon, width)
         return net.double(), FlexibleGCN([width] * 3, kappa=(2, 1)).double()
 
 
-def draw(
+def draw_windows(
     values: Tensor, lookback: int, horizon: int, batch_size: int, seed: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of random windows without end: past ``[B, L, N]`` and future ``[B, H, N]``."""
+    """Yield batches of random windows without end: past ``[B, L, N]`` and future ``[B, H, N]``."""
     generator = torch.Generator().manual_seed(seed)
     steps = torch.arange(lookback + horizon)
     while True:
@@ -231,65 +244,68 @@ def draw(
 
 
 def lag_graph(nodes: int, lags: int = LAGS) -> Float[Tensor, "nodes nodes"]:
-    """Each node listens to itself and the ``lags - 1`` before it alike."""
+    """Return the graph in which a node sees itself and the ``lags - 1`` before it equally."""
     band = torch.ones(nodes, nodes, dtype=torch.float64).tril().triu(1 - lags)
     return band / band.sum(-1, keepdim=True)
 
 
 def gcn_gradients(
-    net: Network, gcn: FlexibleGCN, found: Pass, graph: Tensor, future: Tensor
+    net: Network, gcn: FlexibleGCN, forward: Pass, graph: Tensor, future: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of V ``[d, h]`` and of W₂ᵀ in a GCN with the Transformer's weights."""
+    """Return the gradients of V ``[d, h]`` and of W₂ᵀ in a GCN with the Transformer's weights."""
     first, second = gcn.values.parameters()
-    V = found.V.detach()
+    V = forward.V.detach()
     first.data = torch.cat([torch.zeros_like(V.T), V.T])  # no self term
     second.data = net.block.ffn2.weight.detach()
-    loss = F.mse_loss(net.read(gcn(found.X.detach(), graph)), future)
+    loss = F.mse_loss(net.read(gcn(forward.X.detach(), graph)), future)
     to_first, to_second = torch.autograd.grad(loss, (first, second))
     return to_first[V.shape[1] :].T, to_second
 
 
-def printed_gradients(
-    X: Float[Tensor, "batch nodes width"],
-    Q: Float[Tensor, "batch nodes key"],
-    K: Float[Tensor, "batch nodes key"],
-    gains: Float[Tensor, "batch nodes nodes"],
-    scale: float,
-) -> tuple[Float[Tensor, "width key"], Float[Tensor, "width key"]]:
-    """The gradients of W_Q and W_K by Eqs. 8 and 9 as printed, of a loss whose ∂L/∂A is ``gains``.
+class Attention(NamedTuple):
+    """The inputs of attention, and ``gains`` = ∂L/∂A of a loss."""
 
-    The attention row is replaced by the softmax of one query unit's part of the logits, and both
-    end in X_j, which belongs there for W_Q only.
+    X: Float[Tensor, "batch nodes width"]
+    Q: Float[Tensor, "batch nodes key"]
+    K: Float[Tensor, "batch nodes key"]
+    gains: Float[Tensor, "batch nodes nodes"]
+    scale: float
+
+
+QueryAndKey = tuple[Float[Tensor, "width key"], Float[Tensor, "width key"]]
+
+
+def printed_gradients(at: Attention) -> QueryAndKey:
+    """Return the gradients of W_Q and W_K by Eqs. 8 and 9 as printed.
+
+    They replace the attention row by the softmax of one query unit's part of the logits, and both
+    end in X_j, which is right for W_Q only.
     """
-    q, k = Q.mT, K.mT  # [B, p, S]
-    N = softmax_backward((scale * q[..., :, None] * k[..., None, :]).softmax(-1), gains[:, None])
+    q, k = at.Q.mT, at.K.mT  # [B, p, S]
+    units = (at.scale * q[..., :, None] * k[..., None, :]).softmax(-1)
+    N = softmax_backward(units, at.gains[:, None])
     to_query, to_key = ((N @ other[..., None])[..., 0] for other in (k, q))  # ω [B, p, S]
-    return scale * (to_query @ X).sum(0).T, scale * (to_key @ X).sum(0).T
+    return at.scale * (to_query @ at.X).sum(0).T, at.scale * (to_key @ at.X).sum(0).T
 
 
-def exact_gradients(
-    X: Float[Tensor, "batch nodes width"],
-    Q: Float[Tensor, "batch nodes key"],
-    K: Float[Tensor, "batch nodes key"],
-    gains: Float[Tensor, "batch nodes nodes"],
-    scale: float,
-) -> tuple[Float[Tensor, "width key"], Float[Tensor, "width key"]]:
-    """The same two gradients as they are: τ Xᵀ N K and τ Xᵀ Nᵀ Q."""
-    N = softmax_backward((scale * Q @ K.mT).softmax(-1), gains)
-    return scale * (X.mT @ N @ K).sum(0), scale * (X.mT @ N.mT @ Q).sum(0)
+def exact_gradients(at: Attention) -> QueryAndKey:
+    """Return the exact gradients of W_Q and W_K: τ Xᵀ N K and τ Xᵀ Nᵀ Q."""
+    N = softmax_backward((at.scale * at.Q @ at.K.mT).softmax(-1), at.gains)
+    X = at.X.mT
+    return at.scale * (X @ N @ at.K).sum(0), at.scale * (X @ N.mT @ at.Q).sum(0)
 
 
 def _compare_gradients(
     net: Network,
     gcn: FlexibleGCN,
-    found: Pass,
+    forward: Pass,
     graphs: dict[str, Tensor],
     future: Tensor,
 ) -> dict[str, float]:
     row = {}
-    own = {"value": _gradient(found.V), "output": _gradient(net.block.ffn2.weight)}
+    own = {"value": _gradient(forward.V), "output": _gradient(net.block.ffn2.weight)}
     for graph, given in graphs.items():
-        theirs = gcn_gradients(net, gcn, found, given, future)
+        theirs = gcn_gradients(net, gcn, forward, given, future)
         for (name, mine), other in zip(own.items(), theirs, strict=True):
             row[f"cosine.{name}.{graph}"] = _cosine(mine, other)
             if graph == "current":
@@ -297,26 +313,21 @@ def _compare_gradients(
     return row
 
 
-def _compare_printed(found: Pass) -> dict[str, float]:
-    parts = (found.X, found.Q, found.K, _gradient(found.U))
+def _compare_printed(forward: Pass) -> dict[str, float]:
+    parts = (forward.X, forward.Q, forward.K, _gradient(forward.U))
     X, Q, K, dU = (part[:PRINTED_WINDOWS].detach() for part in parts)
-    gains, scale = dU @ (X @ found.V.detach()).mT, Q.shape[-1] ** -0.5
-    pairs = zip(
-        ("query", "key"),
-        printed_gradients(X, Q, K, gains, scale),
-        exact_gradients(X, Q, K, gains, scale),
-        strict=True,
-    )
+    at = Attention(X, Q, K, dU @ (X @ forward.V.detach()).mT, Q.shape[-1] ** -0.5)
+    pairs = zip(("query", "key"), printed_gradients(at), exact_gradients(at), strict=True)
     return {f"printed.{name}": _cosine(printed, exact) for name, printed, exact in pairs}
 
 
-def _compare_sgd(net: Network, found: Pass) -> float:
-    """Where W_V W₁ goes when both factors take a step of plain descent, against V's own way."""
+def _compare_sgd(net: Network, forward: Pass) -> float:
+    """Compare the step of W_V W₁ when both factors descend with the step of V by itself."""
     value, ffn1 = (
         weight - LEARNING_RATE * _gradient(weight)
         for weight in (net.block.value.weight, net.block.ffn1.weight)
     )
-    return _cosine((ffn1 @ value).T - found.V, -_gradient(found.V))
+    return _cosine((ffn1 @ value).T - forward.V, -_gradient(forward.V))
 
 
 def _attention_share(net: Network) -> float:
@@ -335,13 +346,13 @@ def _cosine(a: Tensor, b: Tensor) -> float:
 
 
 def _gather(rows: list[dict[str, float]]) -> dict[str, Any]:
-    """One list per name; a dot in a name is a step down."""
+    """Collect one list per name; a dot in a name opens a nested dictionary."""
     result: dict[str, Any] = {"steps": [row["step"] for row in rows]}
     for name in rows[0]:
         if name != "step":
             *path, last = name.split(".")
-            place = result
+            inner = result
             for part in path:
-                place = place.setdefault(part, {})
-            place[last] = [row[name] for row in rows]
+                inner = inner.setdefault(part, {})
+            inner[last] = [row[name] for row in rows]
     return result

@@ -1,4 +1,4 @@
-"""The paper's figures, drawn from what was measured here."""
+"""The paper's figures, drawn from our own measurements."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,28 +7,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fighter.errors import FighterError
+from fighter.explain import THRESHOLDS
 from fighter.plotting.hops import Grid, diagnostics_panels, hop_maps
 from fighter.plotting.theme import LIGHT, dark_to_light, log_norm, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which can be told apart whatever one's eyes.
+# The palette of Okabe and Ito, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7"
 INK = LIGHT.ink
-REFERENCE = "Transformer"  # drawn in ink, whatever else is in a figure
+REFERENCE = "Transformer"  # always drawn in ink
 
 
 def heatmap_grid(snapshots: Grid, path: str | Path) -> "Figure":
-    """The graph of each model (rows) at each epoch (columns), as in the paper's appendix.
+    """Draw the graph of each model (rows) at each epoch (columns), as in the paper's appendix.
 
-    All panels share one logarithmic colour scale, so that they can be compared, and rows that are
-    nearly even are not all black beside an identity: from the lowest entry worth telling apart
-    (the 1st percentile) to nearly the highest. Entries of 0 have the lowest colour.
+    All panels share one logarithmic colour scale, from the 1st percentile to nearly the highest
+    entry: panels can be compared, and nearly uniform rows are not all black beside an identity.
+    Entries of 0 have the lowest colour.
 
     Args:
         snapshots: model → epoch → graph ``[nodes, nodes]``, target × source.
-        path: where the picture goes.
+        path: file of the picture.
 
     """
     epochs = sorted({epoch for row in snapshots.values() for epoch in row})
@@ -51,12 +52,12 @@ def heatmap_grid(snapshots: Grid, path: str | Path) -> "Figure":
 
 
 def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) -> "Figure":
-    """What a heat map of A leaves out: its powers, and what was sent along them.
+    """Draw what a heat map of A does not show: its powers, and what was sent along the edges.
 
     Args:
         graphs: model → power → Aⁱ ``[nodes, nodes]``.
-        edges: model → signed edges ``[nodes, nodes]``, all hops together; shown as shares of Σ|E|.
-        path: where the picture goes.
+        edges: model → signed edges ``[nodes, nodes]``, summed over hops; shown as shares of Σ|E|.
+        path: file of the picture.
 
     """
     figure, grid = hop_maps(graphs, edges, LIGHT)
@@ -68,65 +69,66 @@ def hop_grid(graphs: Grid, edges: Mapping[str, np.ndarray], path: str | Path) ->
 def diagnostics_figure(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], path: str | Path
 ) -> "Figure":
-    """What each hop does: the mean over heads as a line, each head as a dot.
+    """Draw the diagnostics of each hop: the mean over heads as a line, each head as a dot.
 
     Args:
         tables: model → rows of :meth:`fighter.explain.HopDiagnostics.table`.
-        path: where the picture goes.
+        path: file of the picture.
 
     """
-    figure = diagnostics_panels(tables, LIGHT, _styles(tables))
+    thresholds = {name: threshold.value for name, threshold in THRESHOLDS.items()}
+    figure = diagnostics_panels(tables, LIGHT, _styles(tables), thresholds=thresholds)
     save_figure(figure, path)
     return figure
 
 
 def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
-    """A Transformer's gradients beside a GCN's, from :func:`.backward.measure`."""
+    """Draw a Transformer's gradients beside a GCN's, from :func:`.backward.measure`."""
     figure, grid = LIGHT.panels(2, 3, 3.5, 2.5)
-    steps, places = result["steps"], grid.ravel()
+    steps, panels = result["steps"], grid.ravel()
     parts = {"value": ("$W_V W_1$", "-"), "output": ("$W_2$", "--")}
     graphs = {
         "current": (INK, "the current graph"),
-        "initial": (BLUE, "the graph of the start"),
+        "initial": (BLUE, "the initial graph"),
         "mean": (GREEN, "the mean graph of the batch"),
         "lag": (ORANGE, "a fixed lag graph"),
     }
     for name, (symbol, dash) in parts.items():
-        places[0].plot(steps, result["difference"][name], dash, color=INK, label=symbol)
+        panels[0].plot(steps, result["difference"][name], dash, color=INK, label=symbol)
     for graph, (color, label) in graphs.items():
         for name, (_, dash) in parts.items():
             series = result["cosine"][name][graph]
-            places[1].plot(
+            panels[1].plot(
                 steps, series, dash, color=color, lw=1.3, label=label if dash == "-" else None
             )
     for name, label, color in (("sgd", "SGD", BLUE), ("adamw", "AdamW", VERMILION)):
-        places[2].plot(steps, result["update"][name], color=color, label=label)
-    places[3].plot(steps, result["attention_share"], color=INK)
+        panels[2].plot(steps, result["update"][name], color=color, label=label)
+    panels[3].plot(steps, result["attention_share"], color=INK)
     for name, label, color in (("query", "$W_Q$", BLUE), ("key", "$W_K$", VERMILION)):
-        places[4].plot(steps, result["printed"][name], color=color, label=label)
-    places[5].plot(steps, result["loss"], color=INK)
+        panels[4].plot(steps, result["printed"][name], color=color, label=label)
+    panels[5].plot(steps, result["loss"], color=INK)
     titles = (
         "Same graph: relative difference of gradients",
-        "Gradients of a GCN on …: cosine",
-        "Step of $W_V W_1$: factors or one matrix (cosine)",
+        "Cosine with the gradients of a GCN on …",
+        "Step of $W_V W_1$: as factors, as one matrix (cosine)",
         "Share of the gradient in $W_Q$, $W_K$",
-        "Printed gradient of … and the exact one (cosine)",
+        "Printed and exact gradient (cosine)",
         "Training loss",
     )
-    for axes, title in zip(places, titles, strict=True):
+    for axes, title in zip(panels, titles, strict=True):
         LIGHT.tidy(axes, title)
         axes.set_xscale("log")
         axes.set_xlabel("step", fontsize=8, color=INK)
-    places[0].set_yscale("log")
-    places[0].set_ylim(1e-17, 1)
-    for axes in (places[1], places[2], places[4]):
+    panels[0].set_yscale("log")
+    panels[0].set_ylim(1e-17, 1)
+    for axes in (panels[1], panels[2], panels[4]):
         lowest = min(line.get_ydata().min() for line in axes.lines)
         axes.set_ylim(min(-0.04, lowest - 0.04), 1.04)
-    places[3].set_ylim(bottom=0)
+    panels[3].set_ylim(bottom=0)
     style = {"frameon": False, "fontsize": 7.5, "labelcolor": INK}
-    for axes in (places[0], places[2], places[4]):
+    for axes in (panels[0], panels[2], panels[4]):
         axes.legend(**style)
-    places[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, **style)
+    panels[1].legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, **style)
     save_figure(figure, path)
     return figure
 
@@ -134,11 +136,11 @@ def backward_figure(result: Mapping[str, Any], path: str | Path) -> "Figure":
 def kappa_figure(
     points: Mapping[str, Mapping[int | str, Sequence[float]]], path: str | Path
 ) -> "Figure":
-    """Errors over κ, mean and standard deviation over seeds, beside the Transformer's.
+    """Draw errors over κ (mean and standard deviation over seeds) beside the Transformer's.
 
     Args:
         points: metric → κ, or ``"Transformer"`` → one error per seed.
-        path: where the picture goes.
+        path: file of the picture.
 
     """
     figure, grid = LIGHT.panels(1, len(points), 4.2, 2.9)
@@ -166,12 +168,12 @@ def curves_figure(
     *,
     panels: Mapping[str, str] | None = None,
 ) -> "Figure":
-    """Learning curves by epoch, one line per model, mean and deviation over seeds.
+    """Draw learning curves, one line per model: mean and standard deviation over seeds.
 
     Args:
         curves: model → name of a curve → one list per seed, one number per epoch.
-        path: where the picture goes.
-        panels: name of a curve → title; test accuracy and training loss unless given.
+        path: file of the picture.
+        panels: name of a curve → title (default: test accuracy and training loss).
 
     """
     panels = panels or {"accuracy": "Test accuracy", "loss": "Training loss"}
@@ -180,7 +182,9 @@ def curves_figure(
         for label, style in _styles(curves).items():
             runs = np.asarray(curves[label][name], dtype=float)
             if runs.ndim != 2:
-                raise FighterError(f"{name} of {label} needs one list of equal length per seed")
+                raise FighterError(
+                    f"{name} of {label} needs one list of equal length per seed", argument="curves"
+                )
             epochs = np.arange(1, runs.shape[1] + 1)
             mean, spread = _moments(runs)
             line = style | {"marker": style["marker"] if len(epochs) <= 30 else None}
@@ -205,7 +209,7 @@ def _label_positions(figure: "Figure", grid: np.ndarray) -> None:
 
 
 def _styles(models: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """A colour and a marker each: dark to light in the order given, the Transformer in ink."""
+    """Choose a colour and a marker per model: dark to light in order, the Transformer in ink."""
     from matplotlib import colormaps
 
     others = [label for label in models if label != REFERENCE]
@@ -219,6 +223,6 @@ def _styles(models: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _moments(runs: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation over seeds (the first axis); one seed has no deviation."""
+    """Return mean and standard deviation over seeds (the first axis); 0 for one seed."""
     runs = np.asarray(runs, dtype=float)
     return runs.mean(0), runs.std(0, ddof=1) if len(runs) > 1 else np.zeros_like(runs[0])

@@ -1,4 +1,4 @@
-"""One model on one data set: trained, then scored on every test window, in two units."""
+"""Train one model on one data set and score every test window, in two units."""
 
 import time
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ from fighter.models.embedding import lag_correlation
 from fighter.training import Recipe, forecast, train
 
 LOOKBACK = 96
-FRACTIONS = (0.7, 0.15, 0.15)  # the paper's; most of the field has 70/10/20
+FRACTIONS = (0.7, 0.15, 0.15)  # as in the paper; most others use 70/10/20
+LARGEST = 100  # series that are kept of a data set
 
 
 def settings(
@@ -40,31 +41,43 @@ def settings(
     rows: int | None = None,
     path: str | None = None,
 ) -> dict[str, Any]:
-    """All that a run depends on: data, core and training.
+    """Return everything that the result of a run depends on.
 
-    ``units`` is what the network sees and is trained in, standard or minmax; with ``normalise``
-    each window is normalised besides. With ``clean`` marks for missing values are taken out and
-    interpolated. ``rows`` takes the first rows only; ``path`` is that of the data set's file, if it
-    is not in a known place.
+    Args:
+        data: name of the data set.
+        horizon: steps to forecast.
+        model: name of the model's core.
+        options: options of the core.
+        seed: seed of the weights and batches.
+        epochs: largest number of epochs.
+        patience: epochs without a better validation error after which training stops.
+        normalise: normalise each window as well (default: False).
+        lr: learning rate.
+        units: units that the network is trained in, "standard" or "minmax" (default: "standard").
+        clean: interpolate marks of missing values (default: False).
+        rows: use only this many first rows (default: all).
+        path: the data set's file (default: where the catalogue finds it).
     """
     return {**locals(), "options": dict(options)}
 
 
-def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
+def perform(settings: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
     """Train and score."""
-    device, horizon = torch.device(place.device), settings["horizon"]
-    values, period = read(settings["data"], settings["path"], place.data_dir, settings["clean"])
+    device, horizon = torch.device(environment.device), settings["horizon"]
+    values, period = read_values(
+        settings["data"], settings["path"], environment.data_dir, settings["clean"]
+    )
     values = values[: settings["rows"]]
     split = by_fraction(len(values), FRACTIONS)
-    units = {kind: Scaler.fit(values[split.train], kind=kind) for kind in ("standard", "minmax")}
-    scaler = units[settings["units"]]
-    # A naive forecast may look back over its whole period, which can be longer than the others see.
+    scalers = {kind: Scaler.fit(values[split.train], kind=kind) for kind in ("standard", "minmax")}
+    scaler = scalers[settings["units"]]
+    # A naive forecast may look back over its whole period, even if that exceeds the look-back.
     lookback = max(LOOKBACK, period) if settings["model"] == "naive" else LOOKBACK
-    windows = cut(scaler.transform(values), split, lookback, horizon, device)
-    network = build(settings, lookback, values.shape[1], period).to(device)
-    trainable = sum(p.numel() for p in network.parameters() if p.requires_grad)
+    windows = cut_windows(scaler.transform(values), split, lookback, horizon, device)
+    network = build_network(settings, lookback, values.shape[1], period).to(device)
+    parameters = sum(p.numel() for p in network.parameters() if p.requires_grad)
     start, history = time.perf_counter(), []
-    if trainable:
+    if parameters:
         rows = torch.as_tensor(scaler.transform(values[split.train]), dtype=torch.float32)
         network.core.prepare(lag_correlation(rows, None, max(lookback, horizon)).to(device))
         history = train(network, windows["train"], windows["validation"], recipe(settings))
@@ -74,10 +87,10 @@ def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
     return {
         **{
             f"{unit}_{metric}": float(np.mean(error * (scaler.scale / to.scale) ** power))
-            for unit, to in units.items()
+            for unit, to in scalers.items()
             for (metric, power), error in zip((("mse", 2), ("mae", 1)), errors, strict=True)
         },
-        "parameters": trainable,
+        "parameters": parameters,
         "epochs": len(history),
         "best_epoch": best.get("epoch"),
         "validation": best.get("validation"),
@@ -88,7 +101,7 @@ def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
 
 
 def recipe(settings: Mapping[str, Any]) -> Recipe:
-    """The same for every model: nothing that the paper would have to mention."""
+    """Return the training recipe, which is the same for every model and has nothing unusual."""
     return Recipe(
         epochs=settings["epochs"],
         patience=settings["patience"],
@@ -100,25 +113,27 @@ def recipe(settings: Mapping[str, Any]) -> Recipe:
     )
 
 
-def build(settings: Mapping[str, Any], lookback: int, series: int, period: int) -> ForecastNet:
-    """The network, with weights by the seed."""
+def build_network(
+    settings: Mapping[str, Any], lookback: int, series: int, period: int
+) -> ForecastNet:
+    """Build the network, with weights drawn by the seed."""
     torch.manual_seed(settings["seed"])
     task = Task(lookback, settings["horizon"], series, period=period)
     core = build_core(settings["model"], task, **settings["options"])
     return ForecastNet(core, normalise=settings["normalise"])
 
 
-def cut(
+def cut_windows(
     values: np.ndarray, split: Split, lookback: int, horizon: int, device: torch.device
 ) -> dict[str, Windows]:
-    """Windows whose targets lie in each part."""
+    """Cut windows whose targets lie in the training, validation and test rows."""
     rows = torch.as_tensor(values, dtype=torch.float32).to(device)
     parts = {"train": split.train, "validation": split.val, "test": split.test}
     return {name: Windows.over(rows, None, lookback, horizon, part) for name, part in parts.items()}
 
 
 def per_series_errors(network: ForecastNet, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
-    """Squared and absolute error of each series, over every window and step."""
+    """Return the mean squared and mean absolute error of each series over windows and steps."""
     total = torch.zeros(
         2, windows.values.shape[1], dtype=torch.float64, device=windows.values.device
     )
@@ -130,11 +145,13 @@ def per_series_errors(network: ForecastNet, windows: Windows) -> tuple[np.ndarra
 
 
 @lru_cache(maxsize=4)
-def read(name: str, path: str | None, data_dir: Path | None, clean: bool) -> tuple[np.ndarray, int]:
-    """Values ``[rows, series]`` as the benchmark has them, and steps in a day.
+def read_values(
+    name: str, path: str | None, data_dir: Path | None, clean: bool
+) -> tuple[np.ndarray, int]:
+    """Return the values ``[rows, series]`` as the benchmark has them, and the steps in a day.
 
-    Of more than 100 series the 100 of largest variance in the training rows are kept, as the paper
-    does with Electricity (it does not say over which rows).
+    Of more than 100 series, the 100 with the largest variance in the training rows are kept, as the
+    paper does with Electricity (it does not say over which rows).
     """
     table = catalogue.load(name, data_dir, clean) if path is None else read_table(Path(path))
     numbers = table.select_dtypes("number").astype("float64")
@@ -145,7 +162,7 @@ def read(name: str, path: str | None, data_dir: Path | None, clean: bool) -> tup
         raise FighterError(
             f"{path or name} has {missing:,} cells without a number: fill them first"
         )
-    if values.shape[1] > 100:
+    if values.shape[1] > LARGEST:
         rows = by_fraction(len(values), FRACTIONS).train
-        values = values[:, np.sort(np.argsort(-values[rows].var(0), kind="stable")[:100])]
+        values = values[:, np.sort(np.argsort(-values[rows].var(0), kind="stable")[:LARGEST])]
     return values, 144 if name == "weather" else 24

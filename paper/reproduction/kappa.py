@@ -1,4 +1,4 @@
-"""The paper's sweep of κ on Weather: κ = 1 … 8 against the Transformer."""
+"""The paper's sweep of κ on Weather: κ = 1 … 8 beside the Transformer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,33 +8,33 @@ from fighter.benchmark.runs import Environment, Record, Run
 
 from . import figures
 from .scale import Scale
-from .table1 import run_of
+from .table1 import table_run
 
 TITLE = "κ on Weather"
 WORDS = """
-Horizon 96 (the paper does not say which), otherwise as in Table 1. *As printed* is the paper's
-formula without the norm, residual and bias that its experiments add.
+The horizon is 96 (the paper does not say which); everything else is as in Table 1. *As printed* is
+the paper's formula without the norm, residual and bias that its experiments add.
 """
-HORIZON = 96  # the paper does not say which
+HORIZON = 96
 FIGHTERS = {"Fighter": "Fighter κ=3", "Fighter, as printed": "Fighter κ=3, as printed"}
 
 
-def plan(scale: Scale, place: Environment, electricity: str | None = None) -> list[Run]:
-    """Fighter at every κ, as in the paper's experiments and as printed, and the Transformer."""
-    del place, electricity
+def plan(scale: Scale, environment: Environment, electricity: str | None = None) -> list[Run]:
+    """Return runs of the Transformer and of Fighter at every κ, with norms and as printed."""
+    del environment, electricity
     runs = []
     for seed in scale.seeds:
-        runs.append(run_of("Transformer", "weather", HORIZON, seed, scale))
+        runs.append(table_run("Transformer", "weather", HORIZON, seed, scale))
         for name, label in FIGHTERS.items():
             for kappa in reversed(scale.kappas):
-                run = run_of(label, "weather", HORIZON, seed, scale, options={"kappa": kappa})
+                run = table_run(label, "weather", HORIZON, seed, scale, options={"kappa": kappa})
                 tags = {**run.tags, "model": name, "kappa": kappa}
                 runs.append(Run(run.kind, run.settings, tags))
     return runs
 
 
 def section(rows: Sequence[Record], pictures: Path) -> str:
-    """Figure and table."""
+    """Draw the figure and render the table."""
     transformer = by(rows, "model")["Transformer"]
     fighters = by([row for row in rows if "kappa" in row], "model", "kappa")
     kappas = sorted({kappa for _, kappa in fighters})

@@ -1,4 +1,4 @@
-"""The page of the reproduction, made of the results alone."""
+"""The page of the reproduction, rendered from the stored results alone."""
 
 from importlib import import_module
 from pathlib import Path
@@ -14,17 +14,21 @@ from .claims import judge
 HEAD = """
 # The paper, reproduced
 
-The tables and figures of *Fighter: Unveiling the Graph Convolutional Nature of Transformers in Time
-Series Modeling*, made by this code, beside the paper's numbers, which are quoted and never ours.
-This page is written by `fighter reproduce` from the results beside it (in the repository
+This page shows the tables and figures of *Fighter: Unveiling the Graph Convolutional Nature of
+Transformers in Time Series Modeling* as this code produces them, beside the numbers that the paper
+reports. `python -m paper reproduce` writes it from stored results (in the repository
 `results/reproduction`). The theory has a page of its own, `theory.md`.
 """
+RENAMED = (
+    "Commands below the tables are quoted as they were typed: `fighter reproduce` is now "
+    "`python -m paper reproduce`."
+)
 QUICK = "A small version (`--quick`): the numbers below say nothing about the paper."
 ORDER = ("table1", "kappa", "agnews", "heatmaps", "backward")
 
 
 def write_page(folder: Path, page: Path) -> str:
-    """Write ``page`` and its pictures from the results in ``folder``; the verdicts as text."""
+    """Write ``page`` and its pictures from the results in ``folder``; return the verdicts."""
     results = {
         name: read_results(path) for name in ORDER if (path := folder / f"{name}.json").exists()
     }
@@ -34,28 +38,31 @@ def write_page(folder: Path, page: Path) -> str:
     quick = any(result["quick"] for result in results.values())
     if quick:
         parts.append(f"**{QUICK}**")
+    commands = [result["provenance"]["command"] for result in results.values()]
+    if any(command.startswith("fighter reproduce") for command in commands):
+        parts.append(RENAMED)
     parts.append(markdown(["the paper", "here", "evidence"], [list(v) for v in verdicts]))
     for name, result in results.items():
         experiment = import_module(f".{name}", __package__)
-        made = experiment.section(result["rows"], pictures)
+        section = experiment.section(result["rows"], pictures)
         words = join(experiment.WORDS).format(**_numbers(result))
-        parts += [f"## {experiment.TITLE}", words, made, origin(f"{name}.json", result)]
+        parts += [f"## {experiment.TITLE}", words, section, origin(f"{name}.json", result)]
     if missing := [name for name in ORDER if name not in results]:
-        commands = ", ".join(f"`fighter reproduce {name}`" for name in missing)
-        parts += ["## Not in these results", f"{commands}: not run at this size yet."]
-    with atomic_write(page) as beside:
-        beside.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-    told = [f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts]
-    return "\n".join([QUICK] * quick + told)
+        commands = ", ".join(f"`python -m paper reproduce {name}`" for name in missing)
+        parts += ["## Not in these results", f"These were not run at this size yet: {commands}."]
+    with atomic_write(page) as file:
+        file.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    lines = [f"{v.verdict:<16} {v.claim}\n{'':17}{v.evidence}" for v in verdicts]
+    return "\n".join([QUICK] * quick + lines)
 
 
 def join(words: str) -> str:
-    """Paragraphs without their line breaks."""
+    """Join the lines of each paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in words.strip().split("\n\n"))
 
 
 def _numbers(result: dict[str, Any]) -> dict[str, Any]:
-    """What the texts above ask for."""
+    """Return the numbers that the texts of the experiments contain."""
     scale = result["scale"]
     articles = agnews.TITLES.get(result["rows"][0]["settings"].get("part"), "")
     scored = "the official test file of 7,600"
@@ -65,14 +72,14 @@ def _numbers(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def origin(name: str, result: dict[str, Any]) -> str:
-    """Where the numbers come from."""
-    made, runs = result["provenance"], result["rows"]
+    """Render where the numbers of a result come from."""
+    provenance, runs = result["provenance"], result["rows"]
     minutes = sum(row["seconds"] for row in runs) / 60
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
     return (
         f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {took} of run time in all; "
-        f"last call `{made['command']}`, "
-        f"{made['device']}, torch {made['torch']}, {made['date']}, code {commits}; "
-        f"`{name}`.</sub>"
+        f"last call `{provenance['command']}`, "
+        f"{provenance['device']}, torch {provenance['torch']}, {provenance['date']}, "
+        f"code {commits}; `{name}`.</sub>"
     )

@@ -1,24 +1,26 @@
-"""How much of the paper is run: all of it, or a small version for a look."""
+"""Sizes of the experiments: the full reproduction, and a small version for a quick look."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of every experiment; the defaults are the full reproduction.
+    """Sizes of every experiment; the defaults are those of the full reproduction.
 
     Args:
-        seeds: of every training.
-        epochs, patience: of a forecasting run; it stops early when validation no longer improves.
-        width, heads: of every network over time steps.
-        horizons: of Table 1.
-        kappas: of the sweep on Weather.
-        rows: the first rows of a data set only.
+        seeds: seeds of every training.
+        epochs: largest number of epochs of a forecasting run.
+        patience: epochs without a better validation error after which a forecasting run stops.
+        width: width of every network over time steps.
+        heads: heads of every network over time steps.
+        horizons: horizons of Table 1.
+        kappas: κ of the sweep on Weather.
+        rows: use only this many first rows of a data set (default: all).
         snapshots: epochs at which heat maps are taken.
-        text_kappas: of the sweep on AG News.
-        text_epochs: of a text run, which is not stopped early: its curves are shown.
-        articles: training articles.
-        backward_steps: of the run along which gradients are compared.
+        text_kappas: κ of the sweep on AG News.
+        text_epochs: epochs of a text run, which does not stop early: its curves are shown.
+        articles: number of training articles, and of test articles (default: all).
+        backward_steps: steps of the run along which gradients are compared.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2)

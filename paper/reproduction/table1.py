@@ -1,4 +1,4 @@
-"""The paper's Table 1, forecasting: every model on the same windows, in both units."""
+"""The paper's Table 1 (forecasting): every model on the same windows, in both units."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,35 +8,36 @@ from fighter.benchmark.result import by, count, markdown, pair
 from fighter.benchmark.runs import Environment, Record, Run
 from fighter.data.datasets import catalogue
 
-from . import paper
-from .forecasting import LOOKBACK, settings
+from . import forecasting, quoted
 from .scale import Scale
 
 TITLE = "Table 1: forecasting"
 WORDS = """
-Look-back 96, split 70/15/15 by rows, batch 32, at most {epochs} epochs (stopped after {patience}
-without a better validation error), one block, width {width}, {heads} heads, AdamW at 1e-4 with
-warm-up and cosine, MSE, no weight averaging. The epoch is chosen on validation, every test window
-is scored; MSE / MAE, mean ± deviation of {seeds} seeds (PatchTST on 100 series: of one, it takes
-ten times as long as the others). One recipe for all models. Windows are normalised where a row says
-so, and for PatchTST and iTransformer, whose papers do.
+All models share one recipe: look-back 96, rows split 70/15/15, batch size 32, at most {epochs}
+epochs with early stopping (patience {patience}), one block, width {width}, {heads} heads, AdamW at
+1e-4 with warm-up and cosine decay, MSE loss, no weight averaging. The epoch is chosen on the
+validation rows, and every test window is scored. Cells are MSE / MAE, mean ± standard deviation
+over {seeds} seeds (PatchTST has one seed on 100 series, where it takes ten times as long as the
+others). Windows are normalised where a row says so, and for PatchTST and iTransformer, whose papers
+do the same.
 
-The paper says that its data are standardised. *Same, in MinMax*: the same predictions, their errors
-in units of each series' range in the training rows. *Trained in MinMax*: a network that sees these
-units and is trained in them, shown in both. *Sentinels cleaned*: Weather marks missing values by
--9999, which inflates the deviation of two series until they hardly count; here they are
-interpolated before scaling. These two are for the paper's models at the shorter horizon. The
-seasonal naive forecast looks back one day, which on Weather is 144 steps.
+The paper says that its data are standardised. *Same, in MinMax* gives the errors of the same
+predictions in units of each series' range in the training rows. *Trained in MinMax* is a network
+that was trained on data in these units, with its errors in both. *Sentinels cleaned*: Weather marks
+missing values by -9999, which inflates the standard deviation of two series until they hardly
+count; here these values are interpolated before scaling. The last two were run for the paper's
+models at the shorter horizon only. The seasonal naive forecast looks back one day, which is 144
+steps on Weather.
 """
-LR = 1e-4  # the usual one for these models, as is a patience of 3
+LR = 1e-4  # usual for these models, as is a patience of 3
 
 
 class Row(NamedTuple):
-    """A model of the table."""
+    """A model of the table; ``sizes`` are those sizes of the scale that it takes."""
 
     model: str
     options: dict[str, Any]
-    sizes: tuple[str, ...] = ("width", "heads")  # which of the common sizes it has
+    sizes: tuple[str, ...] = ("width", "heads")
     normalise: bool = False
 
 
@@ -63,8 +64,7 @@ ROWS = {
     "iTransformer": Row("itransformer", {"layers": 1}, normalise=True),
     **NAIVE,
 }
-# Of the same predictions, or of a training of its own.
-VARIANTS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Any]] = {  # settings in which a run differs from the standard one
     "standard": {},
     "minmax": {"units": "minmax"},
     "clean": {"clean": True},
@@ -79,36 +79,36 @@ TITLES = {
 PAPER_NAME = {"eia_demand_hourly": "electricity"}
 
 
-def data_sets(place: Environment, electricity: str | None) -> dict[str, str | None]:
-    """Data sets at hand, with a path where one was given: Weather, and Electricity or its stand-in.
+def find_data(environment: Environment, electricity: str | None) -> dict[str, str | None]:
+    """Find Weather, and Electricity or its stand-in; the value is a path where one was given.
 
-    Only the whole Electricity file counts: slices of it are not the benchmark.
+    Only the whole Electricity file counts: parts of it are not the benchmark.
     """
-    found: dict[str, str | None] = {}
+    paths: dict[str, str | None] = {}
     for name in ("weather", "electricity", "eia_demand_hourly"):
         if name == "electricity" and electricity:
-            found[name] = electricity
-        elif name == "eia_demand_hourly" and "electricity" in found:
+            paths[name] = electricity
+        elif name == "eia_demand_hourly" and "electricity" in paths:
             continue
-        elif catalogue.at_hand(name, place.data_dir):
-            found[name] = None
-    if not found:
-        catalogue.find("weather", place.data_dir)  # raises, and tells how to get it
-    return found
+        elif catalogue.at_hand(name, environment.data_dir):
+            paths[name] = None
+    if not paths:
+        catalogue.find("weather", environment.data_dir)  # raises and says how to get it
+    return paths
 
 
-def slow(label: str, data: str) -> bool:
-    """Whether a step takes ten times as long as that of the other models: one seed has to do."""
+def is_slow(label: str, data: str) -> bool:
+    """Return whether a model takes ten times as long as the others, so that it gets one seed."""
     return label == "PatchTST" and data != "weather"
 
 
-def run_of(
+def table_run(
     label: str, data: str, horizon: int, seed: int, scale: Scale, variant: str = "standard", **more
 ) -> Run:
-    """One cell of the table, of one seed; ``more`` are other settings of the run."""
+    """Return the run for one cell of the table and one seed; ``more`` are other settings."""
     row = ROWS[label]
     sizes = {name: getattr(scale, name) for name in row.sizes}
-    chosen = settings(
+    settings = forecasting.settings(
         data,
         horizon,
         row.model,
@@ -123,52 +123,53 @@ def run_of(
         **more,
     )
     tags = {"data": data, "horizon": horizon, "model": label, "variant": variant, "seed": seed}
-    return Run("forecasting", chosen, tags)
+    return Run(forecasting.__name__, settings, tags)
 
 
-def plan(scale: Scale, place: Environment, electricity: str | None = None) -> list[Run]:
-    """All runs, the longest first.
+def plan(scale: Scale, environment: Environment, electricity: str | None = None) -> list[Run]:
+    """Return all runs, the longest first.
 
     Other units and cleaned data are for the paper's five models at the shorter horizon only: they
     answer whether the training scale matters, and the time is better spent on seeds.
     """
     return [
-        run_of(label, data, horizon, seed, scale, variant, path=path)
+        table_run(label, data, horizon, seed, scale, variant, path=path)
         for horizon in sorted(scale.horizons, reverse=True)
         for label in ROWS
-        for data, path in data_sets(place, electricity).items()
+        for data, path in find_data(environment, electricity).items()
         for variant in VARIANTS
-        for seed in (scale.seeds[:1] if label in NAIVE or slow(label, data) else scale.seeds)
+        for seed in (scale.seeds[:1] if label in NAIVE or is_slow(label, data) else scale.seeds)
         if variant == "standard"
-        or (horizon == min(scale.horizons) and (label in paper.ACCURACY or label in NAIVE))
+        or (horizon == min(scale.horizons) and (label in quoted.ACCURACY or label in NAIVE))
         if not (variant == "clean" and data != "weather")
         if not (variant == "minmax" and label in NAIVE)  # nothing is trained
     ]
 
 
 def section(rows: Sequence[Record], pictures: Path) -> str:
-    """A table for each data set and horizon."""
+    """Render a table for each data set and horizon."""
     del pictures
     parts = []
     for data, horizon in dict.fromkeys((row["data"], row["horizon"]) for row in rows):
         cells = [row for row in rows if (row["data"], row["horizon"]) == (data, horizon)]
-        parts.append(f"**{TITLES[data]}, {LOOKBACK} steps to {horizon}**\n\n{_table(cells)}")
+        title = f"**{TITLES[data]}, {forecasting.LOOKBACK} steps to {horizon}**"
+        parts.append(f"{title}\n\n{_table(cells)}")
     return "\n\n".join(parts)
 
 
 def _table(rows: Sequence[Record]) -> str:
     data, horizon = rows[0]["data"], rows[0]["horizon"]
     groups = by(rows, "model", "variant")
+    paper = quoted.FORECASTS.get((str(PAPER_NAME.get(data, data)), horizon), {})
     lines = []
     for label in ROWS:
         if (label, "standard") not in groups:
             continue
-        quoted = paper.FORECASTS.get((PAPER_NAME.get(data, data), horizon), {}).get(label)
         main, other = groups[label, "standard"], groups.get((label, "minmax"))
         lines.append(
             [
                 label,
-                "-" if quoted is None else "{:.3f} / {:.3f}".format(*quoted),
+                "{:.3f} / {:.3f}".format(*paper[label]) if label in paper else "-",
                 pair(main, "standard"),
                 pair(main, "minmax"),
                 pair(other, "minmax"),

@@ -1,1 +1,1 @@
-"""Studies of the forecaster: ablations, search, small tables, faithfulness."""
+"""Studies of the forecaster: ablations, a search of settings, small tables, faithfulness."""

@@ -1,51 +1,57 @@
-"""What each part of the default forecaster is worth, and where hops pay."""
+"""Measure what each part of the default forecaster is worth, and where hops pay.
+
+About 50 variants, each with all seeds and data sets: this needs a GPU.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from fighter.benchmark.datasets import Dataset
-from fighter.benchmark.result import by, compare, markdown, mean, noise
-from fighter.benchmark.runs import Record, Run
-from fighter.benchmark.score import settings
+from fighter.benchmark.result import Score, by, markdown, mean
+from fighter.benchmark.runs import Run
 from fighter.forecasting.autoconfig import MEMBERS
+
+from . import command, score
+from .variants import Variant, VariantRow, compare, noise_sentence, seed_noise
 
 TITLE = "What each part is worth"
 WORDS = """
-The default Fighter has four members, networks side by side whose mean is the forecast. Here each
-line is one alone, trained at its usual rate of 0.001, with one thing changed, on the same windows,
-with the same budget and the same seeds ({seeds}). The first line of a table has nothing changed:
-MSE / MAE of the test rows / absolute error of the rows that choose, which is what choices are made
-by. The others are in percent of it; from seed to seed its MSE moves by {spread}, and less than that
-says nothing. It has κ = 3. *The frame* is all around the network: normalisation, cycle,
-calendar, reversion, limits, and how it is trained. *Share of hop 2*: of the norm that all hops
-send. *Likeness*: cosine of what hop 2 sees to what hop 1 sees; 1 is a copy, and where half of a
-node stays, as by default, hops are alike by making. Parameters are in millions, seconds of runs
-that shared a machine with others, MiB the most that training took on the GPU; where a column has
-several numbers, they are those of the data sets in turn.
+The default Fighter has four members: networks side by side whose mean is the forecast. In these
+tables every line is a single member, trained at its usual learning rate of 0.001 with one thing
+changed, on the same windows, with the same budget and the same seeds ({seeds}). The first line is
+the unchanged member (κ = 3): MSE / MAE on the test rows / absolute error on the validation rows,
+which is what choices are made by. The other lines are in per cent of it. {noise} *The frame* is
+everything around the network: normalisation, cycle, calendar, reversion, bounds, and the training.
+*Share of hop 2* is its part of the norm that all hops send. *Likeness* is the cosine between what
+hop 2 and hop 1 see: 1 is a copy, and as half of every node stays in place by default, hops are
+similar by construction. Parameters are in millions, seconds are of runs that shared a machine with
+others, MiB is the peak GPU memory of training; a column with several numbers lists the data sets in
+order.
 """
 FILE = "ablations.json"
 HORIZON = LOOKBACK = 96
 
 
-class Variant(NamedTuple):
-    """What is changed: settings of the Forecaster, or a part of its network."""
+class AblationRow(VariantRow):
+    """One row of ``ablations.json``."""
 
-    options: Mapping[str, Any] = {}
-    change: str | None = None
+    group: str
 
 
 def _kappas(*kappas: int, **options: Any) -> dict[str, Variant]:
-    # κ=3 is as it is: no setting, so no run is made twice.
+    # κ=3 is the default: it is no setting, so that no run is made twice.
     return {
         f"κ={kappa}": Variant(options if kappa == 3 else {**options, "kappa": kappa})
         for kappa in kappas
     }
 
 
-DEFAULT = {"one member": Variant()}
+BASELINE = "one member"
+DEFAULT = {BASELINE: Variant()}
+FOUR = "four, as by default"
 GROUPS: Mapping[str, Mapping[str, Variant]] = {
-    "Members": DEFAULT | {"four, as by default": Variant({"members": MEMBERS})},
+    "Members": DEFAULT | {FOUR: Variant({"members": MEMBERS})},
     "Hops over series": DEFAULT | _kappas(1, 2, 4, 5, 6),  # κ=3 is the default
     "Hops over series, graph drawn from the input": DEFAULT
     | _kappas(2, 3, 4, 5, 6, adjacency="cosine"),
@@ -92,86 +98,107 @@ GROUPS: Mapping[str, Mapping[str, Variant]] = {
 }  # fmt: skip
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Run the study from the command line."""
+    parser = command.study_parser("ablations", __doc__)
+    parser.add_argument("--groups", nargs="+", default=[*GROUPS], choices=[*GROUPS])
+    args = parser.parse_args(arguments)
+    data = command.chosen_datasets(args)
+    runs = plan(data, args.groups, args.seeds)
+    rows: list[Any] = command.run_study("ablations", arguments, args, data, runs, cell)
+    print(section(rows))
+
+
 def plan(
     data: Sequence[Dataset],
     groups: Sequence[str],
     seeds: Sequence[int],
     max_epochs: int | None = None,
 ) -> list[Run]:
-    """All runs; those that several tables share are made once."""
+    """Return all runs; those that several tables share have the same key."""
     budget = {} if max_epochs is None else {"max_epochs": max_epochs}
 
     def options(variant: Variant) -> dict[str, Any]:
-        alone = {} if "model" in variant.options else {"members": 1}
-        return {**alone, **variant.options, **budget}
+        single = {} if "model" in variant.options else {"members": 1}
+        return {**single, **variant.options, **budget}
 
     return [
         Run(
-            "fighter.benchmark.score",
-            settings(
-                source, HORIZON, options(variant), lookback=LOOKBACK, change=variant.change,
+            score.KIND,
+            score.settings(
+                dataset,
+                HORIZON,
+                options(variant),
+                lookback=LOOKBACK,
+                change=variant.change,
                 seed=seed,
             ),
-            {"group": group, "variant": label, "data": source.name, "seed": seed},
+            {
+                "group": group,
+                "variant": name,
+                "baseline": name == BASELINE,
+                "data": dataset.name,
+                "seed": seed,
+            },
         )
         for group in groups
-        for label, variant in GROUPS[group].items()
-        for source in data
+        for name, variant in GROUPS[group].items()
+        for dataset in data
         for seed in seeds
-    ]  # fmt: skip
+    ]
 
 
-def cell(row: Record) -> tuple[Any, ...]:
-    """What a later run takes the place of."""
+def cell(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what identifies a row."""
     return row["group"], row["variant"], row["data"], row["seed"]
 
 
-def numbers(rows: Sequence[Record]) -> dict[str, str]:
-    """What the words above ask for."""
+def words(rows: Sequence[AblationRow]) -> dict[str, str]:
+    """Return the numbers that ``WORDS`` needs."""
     seeds = sorted({row["seed"] for row in rows})
-    wide = noise(rows, lambda row: (row["group"], row["data"]))
-    return {"seeds": ", ".join(map(str, seeds)), "spread": wide}
+    noise = seed_noise(rows, lambda row: (row["group"], row["data"]))
+    return {"seeds": ", ".join(map(str, seeds)), "noise": noise_sentence(noise)}
 
 
-def section(rows: Sequence[Record]) -> str:
-    """A table for each question."""
+def section(rows: Sequence[AblationRow]) -> str:
+    """Return a table for each group."""
     data = [*dict.fromkeys(row["data"] for row in rows)]
     parts = []
     for group, variants in GROUPS.items():
-        found = [
+        members = [
             _comparable(row)
             for variant in variants
             for row in rows
             if (row["group"], row["variant"]) == (group, variant)
         ]
-        if found:
-            title = f"**{group}, {LOOKBACK} steps to {HORIZON}**"
-            best = _best(found, data)
-            parts.append(f"{title}\n\n{_table(found, data)}\n\n{best}")
+        if members:
+            title = f"**{group}: look-back {LOOKBACK}, horizon {HORIZON}**"
+            parts.append(f"{title}\n\n{_table(members, data)}\n\n{_best(members, data)}")
     return "\n\n".join(parts)
 
 
-def _comparable(row: Record) -> Record:
-    """Without the validation score where it is not an absolute error."""
+def _comparable(row: AblationRow) -> AblationRow:
+    """Return the row without a validation score that is not an absolute error."""
     if row["settings"]["options"].get("loss", "mae") == "mae":
         return row
-    return {**row, "result": {k: v for k, v in row["result"].items() if k != "validation"}}
+    result = {name: value for name, value in row["result"].items() if name != "validation"}
+    return {**row, "result": result}  # type: ignore[typeddict-item]
 
 
-def _table(rows: Sequence[Record], data: Sequence[str]) -> str:
+def _table(rows: Sequence[AblationRow], data: Sequence[str]) -> str:
     results = by(rows, "variant", "data")
 
-    def each(variant: str, told: Callable[[list[Record]], str]) -> str:
-        found = [told(results[variant, d]) for d in data if (variant, d) in results]
-        return " / ".join(found) if any(found) else "-"
+    def each(variant: str, text: Callable[[list[Score]], str]) -> str:
+        cells = [text(results[variant, name]) for name in data if (variant, name) in results]
+        return " / ".join(cells) if any(cells) else "-"
 
     lines = [
         [
             variant,
             *cells,
             *(each(variant, partial(_hop, f"hop 2 {name}")) for name in ("share", "redundancy")),
-            each(variant, lambda found: f"{mean(found, 'parameters') / 1e6:.1f}"),
-            each(variant, lambda found: f"{mean(found, 'train_seconds'):.0f}"),
+            each(variant, lambda results: f"{mean(results, 'parameters') / 1e6:.1f}"),
+            each(variant, lambda results: f"{mean(results, 'train_seconds'):.0f}"),
             each(variant, _memory),
         ]
         for variant, cells in compare(rows, data, ("mse", "mae", "validation")).items()
@@ -180,28 +207,28 @@ def _table(rows: Sequence[Record], data: Sequence[str]) -> str:
     return markdown(["", *data, *header], lines)
 
 
-def _memory(results: Sequence[Record]) -> str:
-    """Of those runs that it was measured in."""
-    measured = [result for result in results if result["memory_mib"] is not None]
+def _memory(results: Sequence[Score]) -> str:
+    """Write the mean over the runs that measured it."""
+    measured = [result for result in results if result.get("memory_mib") is not None]
     return f"{mean(measured, 'memory_mib'):.0f}" if measured else ""
 
 
-def _hop(name: str, results: Sequence[Record]) -> str:
-    hops = [result["hops"] for result in results]
+def _hop(name: str, results: Sequence[Score]) -> str:
+    hops = [result.get("hops", {}) for result in results]
     return f"{mean(hops, name):.2f}" if all(name in hop for hop in hops) else ""
 
 
-def _best(rows: Sequence[Record], data: Sequence[str]) -> str:
-    """Which line the rows that choose would take."""
-    told = []
+def _best(rows: Sequence[AblationRow], data: Sequence[str]) -> str:
+    """Write which variant is best on the validation rows."""
+    texts = []
     for name in data:
         scores = {
-            variant: mean(found, "validation")
-            for (variant, where), found in by(rows, "variant", "data").items()
-            if where == name and all("validation" in result for result in found)
+            variant: mean(results, "validation")
+            for (variant, where), results in by(rows, "variant", "data").items()
+            if where == name and all("validation" in result for result in results)
         }
         if len(scores) > 1:
             best = min(scores, key=lambda variant: scores[variant])
-            than = scores[best] / next(iter(scores.values())) - 1
-            told.append(f"{name} {best}" + (f" ({than:+.1%})" if than else ""))
-    return f"Best by the rows that choose: {', '.join(told)}."
+            change = scores[best] / scores[BASELINE] - 1
+            texts.append(f"{name} {best}" + (f" ({change:+.1%})" if change else ""))
+    return f"Best on the validation rows: {', '.join(texts)}."

@@ -1,8 +1,8 @@
-"""Other people's attributions, in the same units as ours, to be compared with them.
+"""Compute published attribution methods in the same units as ours, to compare them.
 
-All of them score every past value of a window for one number of its forecast: ``[B, L, N]``. They
-start from one origin, the look-back's mean, and take its mean and deviation as numbers, as ours do:
-the normalisation undoes any scaling of a window, so that nothing can be learned along such a path.
+All of them score every past value of a window for one number of its forecast: ``[B, L, N]``. Like
+ours they start from the look-back's mean and treat its mean and deviation as constants: the
+normalisation undoes any scaling of a window, so a path along which both change shows nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ Function = Callable[[Tensor], Tensor]
 
 
 def forecast_parts(network: ForecastNet, batch: Batch, position: Tensor) -> tuple[Tensor, Function]:
-    """The windows in their own units ``[B, L, N]``, and what makes of them a forecast.
+    """Return normalised windows ``[B, L, N]`` and the function that forecasts from them.
 
-    That is ``[B, H, N, outputs]`` in the units of the batch, less the look-back's mean.
+    The forecast ``[B, H, N, outputs]`` is in the units of the batch, minus the look-back's mean.
     """
     with torch.no_grad():
         window = network.window(batch, position)
@@ -34,12 +34,12 @@ def forecast_parts(network: ForecastNet, batch: Batch, position: Tensor) -> tupl
 
 
 def frozen_input(function: Function, x: Tensor) -> Tensor:
-    """Ours for many windows at once: gradient by input of the network frozen at each of them."""
+    """Return our attributions for many windows: gradient × input of the frozen networks."""
     return gradient_input(lambda x: Frozen(function, x).output, x)
 
 
 def gradient_input(function: Function, x: Tensor) -> Tensor:
-    """∂F/∂x · x of ``function``: ``[B, …]`` to a number for each window ``[B]``."""
+    """Return ∂F/∂x · x, where ``function`` maps ``[B, …]`` to one number per window ``[B]``."""
     with torch.enable_grad():
         x = x.detach().requires_grad_()
         (slope,) = torch.autograd.grad(function(x).sum(), x)
@@ -47,17 +47,20 @@ def gradient_input(function: Function, x: Tensor) -> Tensor:
 
 
 def integrated_gradients(function: Function, x: Tensor, steps: int = 32) -> Tensor:
-    """Of ``function``, x · ∫₀¹ ∂F/∂x(αx) dα by the midpoint rule (Sundararajan et al., 2017)."""
+    """Return x · ∫₀¹ ∂F/∂x(αx) dα by the midpoint rule (Sundararajan et al., 2017)."""
     slopes = torch.zeros_like(x)
-    for place in range(steps):
-        alpha = (place + 0.5) / steps
+    for step in range(steps):
+        alpha = (step + 0.5) / steps
         slopes += gradient_input(function, alpha * x) / alpha
     return slopes / steps
 
 
 @torch.no_grad()
 def layer_graphs(network: torch.nn.Module, call: Callable[[], object]) -> list[Tensor]:
-    """A of every layer while ``call()`` runs the network, heads averaged: ``[B, S, S]`` each."""
+    """Return A of every layer while ``call()`` runs the network, averaged over heads.
+
+    Each is ``[B, S, S]``.
+    """
     graphs: list[Tensor] = []
 
     def note(layer: Layer, args: tuple[Tensor, ...]) -> None:
@@ -73,7 +76,7 @@ def layer_graphs(network: torch.nn.Module, call: Callable[[], object]) -> list[T
 
 
 def rollout(graphs: Sequence[Tensor]) -> Tensor:
-    """∏ (A + I)/2 over the layers, the last on the left (Abnar and Zuidema, 2020)."""
+    """Return ∏ (A + I)/2 over the layers, the last on the left (Abnar and Zuidema, 2020)."""
     eye = torch.eye(graphs[0].shape[-1]).to(graphs[0])
     product = eye.expand_as(graphs[0])
     for graph in graphs:
@@ -82,15 +85,17 @@ def rollout(graphs: Sequence[Tensor]) -> Tensor:
 
 
 def over_inputs(weights: Tensor, network: ForecastNet, series: int) -> Tensor:
-    """Weights between nodes ``[B, S, S]`` as scores of past values ``[B, L, N]``.
+    """Turn weights between nodes ``[B, S, S]`` into scores of past values ``[B, L, N]``.
 
-    A node's weight is shared evenly by the values in it: attention says nothing of them. Nodes are
-    series: the row of the target. Nodes are time steps: the mean of all rows, for the head reads
-    them all.
+    The values of a node share its weight evenly, as attention does not tell them apart. With
+    series as nodes the row of the target counts; with time steps as nodes the mean of all rows,
+    because the head reads them all.
     """
     task, kind = network.core.task, network.core.nodes
     if kind == "series":
         return (weights[:, series] / task.lookback)[:, None].expand(-1, task.lookback, -1)
     if kind == "time":
         return (weights.mean(1) / task.series)[..., None].expand(-1, -1, task.series)
-    raise FighterError(f"nodes={kind!r}: attention over inputs needs nodes that are series or time")
+    raise FighterError(
+        "attention over inputs needs series or time steps as nodes", argument="nodes", value=kind
+    )

@@ -1,9 +1,9 @@
-"""What a Fighter network is worth without a part, or with another in its place.
+"""Remove a part of a Fighter network, or replace it, to measure what the part is worth.
 
 Each of :data:`CHANGES` takes a network that was just built, before its core is prepared and before
-it is moved to a device, and gives back the one to train; the weights it shares with the unchanged
-one are the same. A change that would change nothing, or has no meaning there, is refused, so that
-no row of a table stands for something that was not done.
+it is moved to a device, and returns the one to train; the weights that it shares with the unchanged
+network are the same. A change that would have no effect raises an error, so that no row of a table
+stands for something that was not done.
 """
 
 from abc import ABC, abstractmethod
@@ -29,14 +29,14 @@ M = TypeVar("M", bound=nn.Module)
 HOP_DROPOUT = 0.1
 
 
-# ---- the frame -----------------------------------------------------------------------------------
+# ---- changes of the frame ------------------------------------------------------------------------
 
 
 class LastValue(ForecastNet):
-    """z = (x - last) / std, the last value that was observed; 0 if none was."""
+    """Normalises by the last observed value: z = (x - last) / std; last is 0 without any."""
 
     def statistics(self, past: Tensor, observed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The last value, and the deviation from the mean."""
+        """Return the last value, and the standard deviation around the mean."""
         _, std = window_statistics(past, observed)
         if observed is None:
             return past[:, -1:], std
@@ -46,66 +46,66 @@ class LastValue(ForecastNet):
 
 
 def no_normalisation(network: ForecastNet) -> ForecastNet:
-    """Windows as they are, without the factor, shift and reversion that belong to their level."""
-    usual = network.normalise and not isinstance(network, LastValue)
-    _check(network, usual, "its windows are not normalised by their mean as it is")
+    """Leave windows as they are, without affine map and reversion, which need a level."""
+    by_mean = network.normalise and not isinstance(network, LastValue)
+    _check(network, by_mean, "its windows are not normalised by their mean anyway")
     network.normalise, network.affine, network.reversion = False, None, None
     return network
 
 
 def no_affine(network: ForecastNet) -> ForecastNet:
-    """Without the learned factor and shift of each series."""
-    _check(network, network.affine is not None, "it has no factor and shift per series as it is")
+    """Remove the learned factor and shift of each series."""
+    _check(network, network.affine is not None, "it has no factor and shift per series anyway")
     network.affine = None
     return network
 
 
 def cycle_moved(network: ForecastNet) -> ForecastNet:
-    """The cycle outside the normalisation if it is inside, and inside if it is outside."""
-    _check(network, network.cycle is not None, "it has no cycle: give it a period")
+    """Move the cycle to the other side of the normalisation."""
+    _check(network, network.cycle is not None, "it has no cycle: needs a period")
     network.cycle_before_norm = not network.cycle_before_norm
     return network
 
 
 def last_value(network: ForecastNet) -> ForecastNet:
-    """The last value of a window in place of its mean."""
-    _check(network, network.normalise, "its windows are not normalised: build it with normalise")
+    """Normalise a window by its last value instead of its mean."""
+    _check(network, network.normalise, "its windows are not normalised")
     return _become(network, LastValue)
 
 
-# ---- the core ------------------------------------------------------------------------------------
+# ---- changes of the core -------------------------------------------------------------------------
 
 
 class Unrotated(FighterNet):
-    """Look-back and horizon step by step: the bases stay the identity."""
+    """A Fighter whose time bases stay the identity."""
 
     def prepare(self, correlation: Tensor) -> None:
-        """Nothing to take."""
+        """Ignore the correlation that the bases are made from."""
         del correlation
 
 
 class TimeGraphFirst(TimeEmbedding):
-    """The embedding of a series, plus what a graph over its own patches says of it.
+    """Embeds a series and adds the output of a graph over its own patches.
 
-    The graph is a Fighter over patches whose forecast is as long as the embedding is wide.
+    The graph is a Fighter over patches whose horizon is the width of the embedding.
     """
 
     time: FighterNet
 
     def forward(self, x: Tensor) -> Tensor:
-        """``[batch, series, lookback]`` to ``[batch, series, width]``."""
+        """Map ``[batch, series, lookback]`` to ``[batch, series, width]``."""
         return super().forward(x) + self.time(x.transpose(1, 2))[..., 0].transpose(1, 2)
 
 
 def no_basis(network: ForecastNet) -> ForecastNet:
-    """Without the time bases."""
+    """Remove the time bases."""
     core, _ = _over_series(network)
     _become(core, Unrotated)
     return network
 
 
 def linear_head(network: ForecastNet) -> ForecastNet:
-    """One map from a series to its steps in place of two with a GELU between."""
+    """Replace the head (two maps with a GELU between) by one linear map."""
     core, embed = _over_series(network)
     steps = core.members * core.task.horizon * core.task.outputs
     core.register_module("head", linear(len(embed.bias), steps, core.members))
@@ -113,10 +113,10 @@ def linear_head(network: ForecastNet) -> ForecastNet:
 
 
 def time_graph_first(network: ForecastNet) -> ForecastNet:
-    """A graph over patches (16, stride 8) of each series by itself, then the one over series.
+    """Put a graph over patches (16, stride 8) of each series before the graph over series.
 
-    The first has one layer with κ = 2, as many heads as the second, and 16 columns a head; it is
-    one for all members.
+    The new graph has one layer with κ = 2, as many heads as the other, and 16 columns per head;
+    all members share it.
     """
     core, embed = _over_series(network)
     heads = known_layers(core.encoder)[0].heads
@@ -136,11 +136,11 @@ def time_graph_first(network: ForecastNet) -> ForecastNet:
     return network
 
 
-# ---- the layers ----------------------------------------------------------------------------------
+# ---- changes of the layers -----------------------------------------------------------------------
 
 
 class ChangedAdjacency(Adjacency, ABC):
-    """A' made of the graph A of another adjacency."""
+    """An adjacency A' made from the graph A of another one."""
 
     def __init__(self, inner: Adjacency):
         super().__init__()
@@ -148,7 +148,7 @@ class ChangedAdjacency(Adjacency, ABC):
 
     @abstractmethod
     def change(self, b: Tensor, moved: Tensor) -> Tensor:
-        """A'b from b and Ab ``[..., nodes, width]``."""
+        """Return A'b from b and Ab ``[..., nodes, width]``."""
 
     def hop(  # noqa: D102
         self,
@@ -170,16 +170,16 @@ class ChangedAdjacency(Adjacency, ABC):
 
 
 class LazyAdjacency(ChangedAdjacency):
-    """(I + A) / 2: a walk that stays where it is every other time, so that it mixes later."""
+    """The graph (I + A) / 2: a walk that stays in place half of the time and mixes later."""
 
     def change(self, b: Tensor, moved: Tensor) -> Tensor:  # noqa: D102
         return (b + moved) / 2
 
 
 class CentredAdjacency(ChangedAdjacency):
-    """A - 11ᵀA/S: without the part that sends every node the same, which is what Aⁱ tends to.
+    """The graph A - 11ᵀA/S, without the part that sends the same to every node.
 
-    Its rows add up to 0.
+    Aⁱ tends to that part with growing i. The rows of this graph add up to 0.
     """
 
     def change(self, b: Tensor, moved: Tensor) -> Tensor:  # noqa: D102
@@ -188,11 +188,11 @@ class CentredAdjacency(ChangedAdjacency):
 
 
 class ScalarValues(nn.Module):
-    """[T W₀ | T W₁ | …] with Wᵢ = wᵢ W: one matrix, and a number per hop and head.
+    """Values [T W₀ | T W₁ | …] with Wᵢ = wᵢ W: one matrix, and a number per hop and head.
 
-    It starts at w₀ = w₁ = 1, attention plus a self term, and at 1/κ for every hop beyond: hops with
-    weights of their own all begin at work, and so do these, but with one W they pull the same way,
-    and 1/κ keeps their sum below that of one hop.
+    It starts at w₀ = w₁ = 1, which is attention plus a self term, and at 1/κ for every further hop.
+    All hops take part from the start, as hops with matrices of their own do; because they share W
+    they point the same way, and 1/κ keeps their sum below that of one hop.
     """
 
     def __init__(self, layer: FighterLayer):
@@ -204,20 +204,20 @@ class ScalarValues(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """What a layer with full matrices would have here, ``[κ · value width, width]``."""
+        """The weight of an equal layer with full matrices, ``[κ · value width, width]``."""
         rows = self.shared.weight.unflatten(0, (self.heads, -1))
         return (self.scalars[..., None] * rows).flatten(0, 2)
 
     def forward(self, t: Tensor) -> Tensor:
-        """``[batch, nodes, width]`` to ``[batch, nodes, κ · value width]``."""
+        """Map ``[batch, nodes, width]`` to ``[batch, nodes, κ · value width]``."""
         v = self.shared(t).unflatten(-1, (1, self.heads, -1))
         return (self.scalars.to(v.dtype) * v).flatten(2)
 
 
 class DroppedValues(nn.Module):
-    """[T W₀ | T W₁ | …], in training some Wᵢ, i ≥ 1, as 0 for a whole window.
+    """Values [T W₀ | T W₁ | …] in which training sets some Wᵢ, i ≥ 1, to 0 for a whole window.
 
-    With nodes that are patches a window is that of one series.
+    Where nodes are patches, a window is that of one series.
     """
 
     def __init__(self, layer: FighterLayer, p: float = HOP_DROPOUT):
@@ -226,11 +226,11 @@ class DroppedValues(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """That of the layer, ``[κ · value width, width]``."""
+        """The weight of the layer, ``[κ · value width, width]``."""
         return self.values.weight
 
     def forward(self, t: Tensor) -> Tensor:
-        """``[batch, nodes, width]`` to ``[batch, nodes, κ · value width]``."""
+        """Map ``[batch, nodes, width]`` to ``[batch, nodes, κ · value width]``."""
         if not self.training:
             return self.values(t)
         blocks = self.values(t).unflatten(-1, (len(self.powers), -1))
@@ -241,7 +241,7 @@ class DroppedValues(nn.Module):
 
 
 class FedLayer(nn.Module):
-    """Y + W₂ gelu(W₁ norm(Y)), Y what a layer gives."""
+    """A layer with output Y followed by a feed-forward network: Y + W₂ gelu(W₁ norm(Y))."""
 
     def __init__(self, layer: FighterLayer):
         super().__init__()
@@ -256,22 +256,22 @@ class FedLayer(nn.Module):
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """``[batch, nodes, width]`` to the same."""
+        """Map ``[batch, nodes, width]`` to the same shape."""
         y = self.layer(x, mask, causal)
         return y + self.feed(y)
 
     def graph(self, x: Tensor, **options: Any) -> Tensor:
-        """That of the layer."""
+        """Return the graph of the layer."""
         return self.layer.graph(x, **options)
 
 
 def lazy_hops(network: ForecastNet) -> ForecastNet:
-    """Every A as (I + A)/2."""
+    """Replace every A by (I + A)/2."""
     return _with_graphs(network, LazyAdjacency)
 
 
 def centred_hops(network: ForecastNet) -> ForecastNet:
-    """Every A without its mean row."""
+    """Subtract the mean row from every A."""
     return _with_graphs(network, CentredAdjacency)
 
 
@@ -282,16 +282,16 @@ def _with_graphs(network: ForecastNet, kind: type[ChangedAdjacency]) -> Forecast
 
 
 def scalar_hops(network: ForecastNet) -> ForecastNet:
-    """A number per hop and head in place of a matrix per hop."""
+    """Replace the matrix per hop by a number per hop and head."""
     _check_one(network)
     for layer in _layers_with_hops(network):
-        _check(network, type(layer.values) is nn.Linear, "make this change before hop dropout")
+        _check(network, type(layer.values) is nn.Linear, "apply this change before hop dropout")
         layer.register_module("values", ScalarValues(layer))
     return network
 
 
 def hop_dropout(network: ForecastNet) -> ForecastNet:
-    """Whole hops dropped in training."""
+    """Drop whole hops in training."""
     _check_one(network)
     for layer in _layers_with_hops(network):
         layer.register_module("values", DroppedValues(layer))
@@ -299,11 +299,11 @@ def hop_dropout(network: ForecastNet) -> ForecastNet:
 
 
 def feed_forward(network: ForecastNet) -> ForecastNet:
-    """A feed-forward network after each layer, as in a Transformer."""
+    """Add a feed-forward network after each layer, as in a Transformer."""
     _check_one(network)
     layers = _core(network).encoder.layers
     for i, layer in enumerate(layers):
-        _check(network, isinstance(layer, FighterLayer), "it has feed-forward networks as it is")
+        _check(network, isinstance(layer, FighterLayer), "it has feed-forward networks already")
         layers[i] = FedLayer(cast(FighterLayer, layer))
     return network
 
@@ -329,47 +329,47 @@ CHANGES: Mapping[str, Change] = MappingProxyType(
 # ---- checks --------------------------------------------------------------------------------------
 
 
-def _check(network: ForecastNet, fine: bool, why: str) -> None:
-    if not fine:
+def _check(network: ForecastNet, possible: bool, reason: str) -> None:
+    if not possible:
         core = network.core
-        nodes = f'(nodes="{core.nodes}")' if core.nodes else ""
-        raise FighterError(f"{type(core).__name__}{nodes} cannot be changed so: {why}")
+        nodes = f" over {core.nodes}" if core.nodes else ""
+        raise FighterError(f"{type(core).__name__}{nodes} cannot be changed this way: {reason}")
 
 
 def _core(network: ForecastNet) -> FighterNet:
-    _check(network, isinstance(network.core, FighterNet), 'needs model="fighter"')
+    _check(network, isinstance(network.core, FighterNet), "needs the model fighter")
     return cast(FighterNet, network.core)
 
 
 def _over_series(network: ForecastNet) -> tuple[FighterNet, TimeEmbedding]:
-    """The core, and how it sees a series."""
+    """Return the core, and its embedding of a series."""
     core = _core(network)
-    _check(network, core.nodes == "series", 'needs nodes="series", the others have no such part')
+    _check(network, core.nodes == "series", "needs series as nodes")
     return core, cast(TimeEmbedding, core.embed)
 
 
 def _layers_with_hops(network: ForecastNet) -> list[FighterLayer]:
     layers = known_layers(_core(network).encoder)
     hops = bool(layers) and layers[0].adjacency is not None
-    _check(network, hops, "it has no hops: needs kappa ≥ 2 and a layer")
+    _check(network, hops, "it has no hops: needs a κ of at least 2 and a layer")
     return layers
 
 
 def _check_one(network: ForecastNet) -> None:
-    _check(network, network.core.members == 1, "needs members=1")
+    _check(network, network.core.members == 1, "needs a single member")
 
 
 def _check_unmasked(mask: Tensor | None, causal: bool) -> None:
     if mask is not None or causal:
-        raise FighterError(f"mask={mask}, causal={causal}: lazy and centred hops take neither")
+        raise FighterError("lazy and centred hops take neither a mask nor causal order")
 
 
 def _become(module: nn.Module, kind: type[M]) -> M:
-    """The module itself, weights and their names as they are, with the methods of a child."""
+    """Give the module the methods of a subclass; weights and their names stay."""
     if type(module) is not kind.__base__:
         raise FighterError(
             f"{type(module).__name__} cannot become {kind.__name__}: "
-            f"needs {kind.__base__} itself, which no other change has touched"
+            f"needs {kind.__base__} itself, before any other change of it"
         )
     module.__class__ = kind
     return module  # type: ignore[return-value]

@@ -1,31 +1,40 @@
-"""Tables as small as many people's, cut from public data where nothing else is tested."""
+"""Compare the default with simple models on tables as small as many people's.
 
-from collections.abc import Mapping, Sequence
+The tables are cut from training rows of public data. Half an hour for each seed on two cores.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from fighter.benchmark.contest import options_of
+from fighter.benchmark import score
+from fighter.benchmark.contest import KIND, published_options
 from fighter.benchmark.datasets import Dataset, file_dataset
-from fighter.benchmark.result import by, compare, markdown, mean
-from fighter.benchmark.runs import Record, Run
-from fighter.benchmark.score import settings
+from fighter.benchmark.result import by, markdown, mean
+from fighter.benchmark.runs import Run
 from fighter.data import grid_load
 from fighter.data.datasets import catalogue
+from fighter.errors import DataWarning
+
+from . import command
+from .variants import VariantRow, baseline, compare
 
 TITLE = "Small tables"
 WORDS = """
-The forecaster on {count} tables of 144 to 4,368 rows: the generated grid, and
-pieces of training rows of the data sets above; the first 70 % are trained on, 10 % choose the
-epoch, 20 % are scored. Default: MSE / MAE, in standard deviations; the others in percent of it,
-with the same seeds ({seeds}). By these tables, members of a table with fewer than 30,000 values to
-train on learn at 0.001.
+The forecaster on {count} tables of 144 to 4,368 rows: the generated grid, and pieces of training
+rows of the data sets above. The first 70 % of the rows train, the next 10 % choose the epoch, the
+last 20 % are scored. The default's column has MSE / MAE in standard deviations, the others are in
+per cent of it, with the same seeds ({seeds}). Because of these tables, members learn at 0.001 where
+there are fewer than 30,000 values to train on.
 """
 FILE = "small.json"
 
 
 class Piece(NamedTuple):
-    """Rows and series of a known data set, averaged over days or weeks (``every``) if given."""
+    """Rows and series of a data set, averaged over days or weeks if ``every`` is given."""
 
     data: str
     rows: slice
@@ -72,34 +81,46 @@ PIECES: Mapping[str, Piece] = (
         "Weather, 8 series, 2": Piece("weather", slice(24_000, 27_000), slice(7, 15), 48),
     }
 )
+BASELINE, LINEAR, NAIVE = "default", "DLinear", "seasonal naive"
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    "default": {},
+    BASELINE: {},
     "one member": {"members": 1},
     "lr=0.002": {"lr": 0.002},
-    "DLinear": options_of("dlinear"),
-    "seasonal naive": {"model": "naive"},
+    LINEAR: published_options("dlinear"),
+    NAIVE: {"model": "naive"},
 }
 
 
+def main(arguments: Sequence[str]) -> None:
+    """Run the study from the command line."""
+    args = command.study_parser("small", __doc__, choose_data=False).parse_args(arguments)
+    warnings.simplefilter("ignore", DataWarning)
+    with tempfile.TemporaryDirectory() as folder:
+        data = write_tables(Path(folder), args.data_dir)
+        runs = plan(data, args.seeds)
+        rows: list[Any] = command.run_study("small", arguments, args, data, runs, cell)
+    print(section(rows))
+
+
 def write_tables(folder: Path, data_dir: Path | None) -> list[Dataset]:
-    """The tables, as files."""
-    found = []
+    """Write all tables as files and return them as data sets."""
+    datasets = []
     for name, piece in PIECES.items():
         file = folder / f"{name}.csv"
-        _table(piece, data_dir).to_csv(file, index=False)
-        found.append(file_dataset(file))
-    return found
+        _cut(piece, data_dir).to_csv(file, index=False)
+        datasets.append(file_dataset(file))
+    return datasets
 
 
 def whole_table(name: str, data_dir: Path | None) -> Any:
-    """A data set of the catalogue, or the generated grid, a column for each series."""
+    """Return a data set of the catalogue, or the generated grid, with a column per series."""
     if name != "grid":
         return catalogue.load(name, data_dir)
     table = grid_load().frame("pandas")
     return table.pivot(index="ds", columns="unique_id", values="y").reset_index()
 
 
-def _table(piece: Piece, data_dir: Path | None) -> Any:
+def _cut(piece: Piece, data_dir: Path | None) -> Any:
     table = whole_table(piece.data, data_dir)
     time = table.columns[0]
     table = table.iloc[piece.rows].set_index(time).iloc[:, piece.series]
@@ -107,51 +128,56 @@ def _table(piece: Piece, data_dir: Path | None) -> Any:
 
 
 def plan(data: Sequence[Dataset], seeds: Sequence[int]) -> list[Run]:
-    """All runs, those of the default first."""
+    """Return all runs, those of the default first."""
     return [
         Run(
-            "fighter.benchmark.score",
-            settings(source, PIECES[source.name].horizon, options, seed=seed),
-            {"variant": label, "data": source.name, "seed": seed},
+            KIND,
+            score.settings(dataset, PIECES[dataset.name].horizon, options, seed=seed),
+            {
+                "variant": name,
+                "baseline": name == BASELINE,
+                "data": dataset.name,
+                "seed": seed,
+            },
         )
-        for label, options in VARIANTS.items()
-        for source in data
-        for seed in (seeds if label != "seasonal naive" else seeds[:1])
+        for name, options in VARIANTS.items()
+        for dataset in data
+        for seed in (seeds if name != NAIVE else seeds[:1])
     ]
 
 
-def cell(row: Record) -> tuple[Any, ...]:
-    """What a later run takes the place of."""
+def cell(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what identifies a row."""
     return row["variant"], row["data"], row["seed"]
 
 
-def numbers(rows: Sequence[Record]) -> dict[str, str]:
-    """What the words above ask for."""
+def words(rows: Sequence[VariantRow]) -> dict[str, str]:
+    """Return the numbers that ``WORDS`` needs."""
     seeds = sorted({row["seed"] for row in rows})
-    return {
-        "seeds": ", ".join(map(str, seeds)),
-        "count": str(len({row["data"] for row in rows})),
-    }
+    count = len({row["data"] for row in rows})
+    return {"seeds": ", ".join(map(str, seeds)), "count": str(count)}
 
 
-def section(rows: Sequence[Record]) -> str:
-    """A line for each table, and the mean and the median of the differences."""
-    results, errors = by(rows, "variant", "data"), ("mse", "mae")
-    data = [*dict.fromkeys(row["data"] for row in rows)]
+def ratios(rows: Sequence[VariantRow], variant: str, error: str) -> list[float]:
+    """Return an error of a variant relative to the default's, for each table."""
+    results, base = by(rows, "variant", "data"), baseline(rows)
+    return [
+        mean(results[variant, name], error) / mean(results[base, name], error)
+        for name in dict.fromkeys(row["data"] for row in rows)
+    ]
+
+
+def section(rows: Sequence[VariantRow]) -> str:
+    """Return a line for each table, and the mean and the median of the differences."""
+    data, errors = [*dict.fromkeys(row["data"] for row in rows)], ("mse", "mae")
     cells = compare(rows, data, errors)
     columns = zip(*cells.values(), strict=True)
     lines = [[name, *column] for name, column in zip(data, columns, strict=True)]
-    first, *others = cells
-
-    def ratios(variant: str, error: str) -> list[float]:
-        return [
-            mean(results[variant, name], error) / mean(results[first, name], error) for name in data
+    averages: dict[str, Callable[[list[float]], float]] = {"mean": fmean, "median": median}
+    for label, average in averages.items():
+        texts = [
+            " / ".join(f"{average(ratios(rows, variant, error)) - 1:+.1%}" for error in errors)
+            for variant in [*cells][1:]
         ]
-
-    for middle in (fmean, median):
-        means = [
-            " / ".join(f"{middle(ratios(variant, error)) - 1:+.1%}" for error in errors)
-            for variant in others
-        ]
-        lines.append([middle.__name__.lstrip("f"), "", *means])
+        lines.append([label, "", *texts])
     return markdown(["", *cells], lines)

@@ -2,7 +2,7 @@
 
 - :mod:`.models`: the GCN, the Transformer and the Fighter layer as the paper writes them;
 - :mod:`.gradients`: their exact gradients in closed form;
-- :mod:`.paper`: the formulas as printed;
+- :mod:`.printed`: the formulas as printed;
 - :mod:`.identities`: :func:`check_all` measures all of them on fresh numbers.
 """
 

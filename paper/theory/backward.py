@@ -1,16 +1,15 @@
 """Backward identities: every closed-form gradient against autograd, the paper's beside it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.func import grad, jacrev
 
-from . import gradients, models, paper
-from .models import ACTIVATIONS, GELU, LINEAR, RELU, Activation
+from . import gradients, models, printed
+from .models import ACTIVATIONS, GELU, LINEAR, RELU, Activation, Gcn, Transformer
 from .oracles import (
-    Gcn,
-    Transformer,
     draw_gcn,
     draw_layer,
     draw_transformer,
@@ -21,156 +20,154 @@ from .oracles import (
 )
 from .record import Draw, Identity, Pair, measure
 
+Net = TypeVar("Net", Gcn, Transformer)
+
 # --- GCN -----------------------------------------------------------------------------------------
 
-KAPPA_1, KAPPA_2 = 3, 2
+HOPS_1, HOPS_2 = (0, 1, 2), (0, 1)  # κ₁ = 3, κ₂ = 2
 
 
 def gcn_output_weights(draw: Draw) -> Identity:
-    """∂f/∂W⁽²⁾ of the multi-hop GCN."""
-    nets = list(_multi_hop_gcns(draw))
-    truths = [gcn_jacobian(net, "w") for net in nets]
-    corrected = [gradients.gcn_output_weights(*net) for net in nets]
-    printed = [
-        paper.appendix_gcn_output_weights(*net[:5], kappa_1=KAPPA_1, kappa_2=KAPPA_2)
-        for net in nets
-    ]
-    return _measure(
-        "GCN gradient, W⁽²⁾", "App. A.3: A^[κ] blkdiag(σ(·))", corrected, truths, printed
+    """Check ∂f/∂W⁽²⁾ of the multi-hop GCN."""
+    return _compare(
+        "GCN gradient, W⁽²⁾",
+        "App. A.3: A^[κ] blkdiag(σ(·))",
+        [(net, gcn_jacobian(net, "w")) for net in _gcns(draw, HOPS_1, HOPS_2)],
+        gradients.gcn_output_weights,
+        printed.appendix_gcn_output_weights,
     )
 
 
 def gcn_hidden_weights(draw: Draw) -> Identity:
-    """∂f/∂W⁽¹⁾ of the multi-hop GCN."""
-    nets = list(_multi_hop_gcns(draw))
-    truths = [gcn_jacobian(net, "W_1") for net in nets]
-    corrected = [gradients.gcn_hidden_weights(*net) for net in nets]
-    printed = [
-        paper.appendix_gcn_hidden_weights(*net[:5], kappa_1=KAPPA_1, kappa_2=KAPPA_2)
-        for net in nets
-    ]
-    return _measure(
-        "GCN gradient, W⁽¹⁾", "App. A.3, σ' read as a diagonal", corrected, truths, printed
+    """Check ∂f/∂W⁽¹⁾ of the multi-hop GCN."""
+    return _compare(
+        "GCN gradient, W⁽¹⁾",
+        "App. A.3, σ' read as a diagonal",
+        [(net, gcn_jacobian(net, "W_1")) for net in _gcns(draw, HOPS_1, HOPS_2)],
+        gradients.gcn_hidden_weights,
+        printed.appendix_gcn_hidden_weights,
     )
 
 
 def gcn_single_hop(draw: Draw) -> Identity:
-    """A¹ in layer one, A⁰ in layer two: Eq. 7 as Section 4.2 states it."""
-    return _single_hop(draw, (0,), "GCN gradients, A¹ then A⁰", "Eq. 7")
+    """Check both gradients for A¹ in layer one and A⁰ in layer two: Eq. 7, as in Section 4.2."""
+    return _single_hop(draw, 0, "GCN gradients, A¹ then A⁰", "Eq. 7")
 
 
 def gcn_single_hop_twice(draw: Draw) -> Identity:
-    """A¹ in both layers, where the appendix prints Eq. 7 again: an A is missing in front."""
-    return _single_hop(
-        draw, (1,), "GCN gradients, A¹ in both layers", "App. A.3 prints Eq. 7 again"
+    """Check both for A¹ in both layers: the appendix prints Eq. 7 again, without the A in front."""
+    says = "App. A.3 prints Eq. 7 again"
+    return _single_hop(draw, 1, "GCN gradients, A¹ in both layers", says)
+
+
+def _single_hop(draw: Draw, power_2: int, name: str, says: str) -> Identity:
+    forms = (
+        ("w", gradients.gcn_output_weights, printed.eq7_output_weights),
+        ("W_1", gradients.gcn_hidden_weights, printed.eq7_hidden_weights),
     )
-
-
-def _single_hop(draw: Draw, powers_2: tuple[int, ...], name: str, says: str) -> Identity:
-    nets = [draw_gcn(draw, sigma, (1,), powers_2) for sigma in ACTIVATIONS]
-    truths = [gcn_jacobian(net, weights) for net in nets for weights in ("w", "W_1")]
-    corrected: list[Tensor] = []
-    printed: list[Tensor] = []
-    for net in nets:
-        A, X, W_1, w, sigma = net[:5]
-        corrected += [gradients.gcn_output_weights(*net), gradients.gcn_hidden_weights(*net)]
-        printed += [
-            paper.eq7_output_weights(A, X, W_1, sigma),
-            paper.eq7_hidden_weights(A, X, W_1, w, sigma),
-        ]
-    return _measure(name, says, corrected, truths, printed)
+    corrected: list[Pair] = []
+    as_printed: list[Pair] = []
+    for net in _gcns(draw, (1,), (power_2,)):
+        for weights, exact, eq7 in forms:
+            truth = gcn_jacobian(net, weights)
+            corrected.append((exact(net), truth))
+            as_printed.append((eq7(net), truth))
+    return measure(name, says, corrected, as_printed)
 
 
 def relu_shortcut(draw: Draw) -> Identity:
-    """Euler: the Jacobian J of σ(M W_(:,i)) satisfies J W_(:,i) = σ(M W_(:,i)) for ReLU.
+    """Check Euler's relation: the Jacobian J of σ(M W_(:,i)) has J W_(:,i) = σ(M W_(:,i)) for ReLU.
 
     The paper drops W: diag(σ'(M W_(:,i))) M = σ(M).
     """
-    net = draw_gcn(draw, RELU, tuple(range(KAPPA_1)), (0,))
+    net = draw_gcn(draw, RELU, HOPS_1, (0,))
     M = models.hop_features(net.A, net.X, net.powers_1)
     corrected: list[Pair] = []
-    printed: list[Pair] = []
+    as_printed: list[Pair] = []
     for column in net.W_1.T:
         jacobian = jacrev(lambda value: torch.relu(M @ value))(column)
         corrected.append((jacobian @ column, torch.relu(M @ column)))
-        printed.append((paper.appendix_relu_shortcut(M), jacobian))
+        as_printed.append((printed.appendix_relu_shortcut(M), jacobian))
     says = "App. A.3: σ' M = σ(M), weights dropped"
-    return measure("ReLU: σ' M W⁽¹⁾ᵢ = σ(M W⁽¹⁾ᵢ)", says, corrected, printed)
+    return measure("ReLU: σ' M W⁽¹⁾ᵢ = σ(M W⁽¹⁾ᵢ)", says, corrected, as_printed)
 
 
-def _multi_hop_gcns(draw: Draw) -> Iterator[Gcn]:
-    for sigma in ACTIVATIONS:
-        yield draw_gcn(draw, sigma, tuple(range(KAPPA_1)), tuple(range(KAPPA_2)))
+def _gcns(draw: Draw, powers_1: tuple[int, ...], powers_2: tuple[int, ...]) -> list[Gcn]:
+    return [draw_gcn(draw, sigma, powers_1, powers_2) for sigma in ACTIVATIONS]
 
 
 # --- Transformer ---------------------------------------------------------------------------------
 
 
 def transformer_output_weights(draw: Draw) -> Identity:
-    """∂f/∂W⁽²⁾ of the two-layer Transformer (Eq. 6)."""
-    nets = _transformers(draw)
-    truths = [transformer_jacobian(net, "w") for net in nets]
-    corrected = [gradients.transformer_output_weights(*net) for net in nets]
-    printed = [paper.eq6_output_weights(*net) for net in nets]
-    return _measure("Transformer gradient, W⁽²⁾", "Eq. 6", corrected, truths, printed)
+    """Check ∂f/∂W⁽²⁾ of the two-layer Transformer (Eq. 6)."""
+    return _compare(
+        "Transformer gradient, W⁽²⁾",
+        "Eq. 6",
+        [(net, transformer_jacobian(net, "w")) for net in _transformers(draw)],
+        gradients.transformer_output_weights,
+        printed.eq6_output_weights,
+    )
 
 
 def transformer_value_weights(draw: Draw) -> Identity:
-    """∂f/∂W_V⁽¹˒¹⁾ of the two-layer Transformer (Eq. 6)."""
-    nets = _transformers(draw)
-    truths = [transformer_jacobian(net, "V") for net in nets]
-    corrected = [gradients.transformer_value_weights(*net) for net in nets]
-    printed = [paper.eq6_value_weights(*net) for net in nets]
-    return _measure(
-        "Transformer gradient, W_V", "Eq. 6, σ' read as a diagonal", corrected, truths, printed
+    """Check ∂f/∂W_V⁽¹˒¹⁾ of the two-layer Transformer (Eq. 6)."""
+    return _compare(
+        "Transformer gradient, W_V",
+        "Eq. 6, σ' read as a diagonal",
+        [(net, transformer_jacobian(net, "V")) for net in _transformers(draw)],
+        gradients.transformer_value_weights,
+        printed.eq6_value_weights,
     )
 
 
 def transformer_query_softmax(draw: Draw) -> Identity:
-    """∂f/∂W_Q: Eq. 8 takes the softmax of one rank-one term; its gate is read in place."""
-    nets = _transformers(draw)
-    truths = [transformer_jacobian(net, "W_Q") for net in nets]
-    corrected = [gradients.transformer_query_weights(*net) for net in nets]
-    printed = [paper.eq8_query_weights(*net) for net in nets]
-    says = "Eq. 8: softmax of one rank-one term"
-    return _measure("Transformer gradient, W_Q", says, corrected, truths, printed)
+    """Check ∂f/∂W_Q: Eq. 8 takes the softmax of one rank-one term; its gate is read in place."""
+    return _compare(
+        "Transformer gradient, W_Q",
+        "Eq. 8: softmax of one rank-one term",
+        [(net, transformer_jacobian(net, "W_Q")) for net in _transformers(draw)],
+        gradients.transformer_query_weights,
+        printed.eq8_query_weights,
+    )
 
 
 def transformer_query_gate(draw: Draw) -> Identity:
-    """∂f/∂W_Q: Eq. 8 with the full softmax, σ'_j as one number in front of the row."""
-    nets = _transformers(draw)
-    truths = [transformer_jacobian(net, "W_Q") for net in nets]
-    corrected = [gradients.transformer_query_weights(*net) for net in nets]
-    printed = [
-        paper.eq8_query_weights(*net, gate_in_place=False, full_softmax=True) for net in nets
-    ]
-    says = "Eq. 8: one gate σ'ⱼ in front of the row"
-    return _measure("Transformer gradient, W_Q: place of σ'", says, corrected, truths, printed)
+    """Check ∂f/∂W_Q: Eq. 8 with the full softmax, σ'_j as one number in front of the row."""
+    return _compare(
+        "Transformer gradient, W_Q: place of σ'",
+        "Eq. 8: one gate σ'ⱼ in front of the row",
+        [(net, transformer_jacobian(net, "W_Q")) for net in _transformers(draw)],
+        gradients.transformer_query_weights,
+        lambda net: printed.eq8_query_weights(net, gate_in_place=False, full_softmax=True),
+    )
 
 
 def transformer_key(draw: Draw) -> Identity:
-    """∂f/∂W_K: Eq. 9 swaps the node with its sources; gate read in place."""
-    nets = _transformers(draw)
-    truths = [transformer_jacobian(net, "W_K") for net in nets]
-    corrected = [gradients.transformer_key_weights(*net) for net in nets]
-    printed = [paper.eq9_key_weights(*net) for net in nets]
-    says = "Eq. 9: τ Xⱼ Cov(Qᵢ, g); is τ Qⱼᵢ Cov(X, g)"
-    return _measure("Transformer gradient, W_K", says, corrected, truths, printed)
+    """Check ∂f/∂W_K: Eq. 9 swaps the node with its sources; its gate is read in place."""
+    return _compare(
+        "Transformer gradient, W_K",
+        "Eq. 9: τ Xⱼ Cov(Qᵢ, g); is τ Qⱼᵢ Cov(X, g)",
+        [(net, transformer_jacobian(net, "W_K")) for net in _transformers(draw)],
+        gradients.transformer_key_weights,
+        printed.eq9_key_weights,
+    )
 
 
 def covariance_reading(draw: Draw) -> Identity:
-    """ω_ji = Cov_{s∼a_j}(K_si, g_js): the mean of the product minus the product of means."""
+    """Check that both are covariances: the mean of the product minus the product of the means.
+
+    ω_ji = Cov_{s∼a_j}(K_si, g_js) for W_Q, and Cov_{s∼a_j}(X_s, g_js) for W_K.
+    """
     pairs: list[Pair] = []
     for net in _transformers(draw):
-        X, W_Q, W_K, V, w, sigma, scale = net
-        Q, K = X @ W_Q, X @ W_K
-        A = models.softmax_adjacency(Q, K, scale)
-        g = gradients.usefulness(A, X, V, w, sigma)
+        X, Q, K, A = net.X, net.X @ net.W_Q, net.X @ net.W_K, net.attention
+        g = gradients.usefulness(net)
         mean_g = (A * g).sum(-1, keepdim=True)
         omega = (A * g) @ K - mean_g * (A @ K)
         spread = (A * g) @ X - mean_g * (A @ X)
-        to_Q = scale * X[:, :, None] * omega[:, None, :]
-        to_K = scale * spread[:, :, None] * Q[:, None, :]
+        to_Q = net.scale * X[:, :, None] * omega[:, None, :]
+        to_K = net.scale * spread[:, :, None] * Q[:, None, :]
         pairs.append((to_Q, transformer_jacobian(net, "W_Q")))
         pairs.append((to_K, transformer_jacobian(net, "W_K")))
     return measure("W_Q and W_K gradients as covariances", "a scalar ωⱼ, left uninterpreted", pairs)
@@ -184,22 +181,22 @@ def _transformers(draw: Draw) -> list[Transformer]:
 
 
 def layer_input(draw: Draw) -> Identity:
-    """∂L/∂X of a Fighter layer."""
+    """Check ∂L/∂X of a Fighter layer."""
     return _layer_identity(draw, "X", "Fighter gradient, X")
 
 
 def layer_query(draw: Draw) -> Identity:
-    """∂L/∂W_Q of a Fighter layer."""
+    """Check ∂L/∂W_Q of a Fighter layer."""
     return _layer_identity(draw, "W_Q", "Fighter gradient, W_Q")
 
 
 def layer_key(draw: Draw) -> Identity:
-    """∂L/∂W_K of a Fighter layer."""
+    """Check ∂L/∂W_K of a Fighter layer."""
     return _layer_identity(draw, "W_K", "Fighter gradient, W_K")
 
 
 def layer_hop_weights(draw: Draw) -> Identity:
-    """∂L/∂W_i of a Fighter layer."""
+    """Check ∂L/∂W_i of a Fighter layer."""
     return _layer_identity(draw, "W", "Fighter gradient, all Wᵢ")
 
 
@@ -208,20 +205,21 @@ def _layer_identity(draw: Draw, name: str, title: str) -> Identity:
     for kappa, sigma, causal in _layer_cases():
         at = draw_layer(draw, kappa, causal=causal)
         C = draw.features(draw.nodes, draw.hidden)
-        G = C * sigma.slope(models.layer(*at))
-        X, W_Q, W_K, W, scale, mask = at
-        closed = gradients.layer_gradients(X, W_Q, W_K, W, G, scale, mask)
+        closed = gradients.layer_gradients(at, C * sigma.slope(models.layer(at)))
         pairs.append((getattr(closed, name), layer_gradient(at, sigma, C, name)))
     return measure(f"{title}, κ=2,3,5", "nothing for κ>2", pairs)
 
 
 def layer_adjacency(draw: Draw) -> Identity:
-    """∂L/∂A = Σ_i R_i B_{i+1}ᵀ = Σ_{i≥1} Σ_{m<i} (Aᵀ)ᵐ G W_iᵀ (A^{i−1−m} X)ᵀ, δ without S × S."""
+    """Check ∂L/∂A of a Fighter layer, by Horner's scheme and as a double sum, and δ without S × S.
+
+    ∂L/∂A = Σ_i R_i B_{i+1}ᵀ = Σ_{i≥1} Σ_{m<i} (Aᵀ)ᵐ G W_iᵀ (A^{i−1−m} X)ᵀ.
+    """
     pairs: list[Pair] = []
     for kappa, _, causal in _layer_cases():
-        X, W_Q, W_K, W, scale, mask = draw_layer(draw, kappa, causal=causal)
+        at = draw_layer(draw, kappa, causal=causal)
+        A, X, W = at.attention, at.X, at.W
         G = draw.features(draw.nodes, draw.hidden)
-        A = models.softmax_adjacency(X @ W_Q, X @ W_K, scale, mask)
         truth = grad(_edge_loss(X, W, G))(A)
         pairs.append((gradients.adjacency_gradient(A, X, W, G), truth))
         pairs.append((_double_sum(A, X, W, G), truth))
@@ -230,13 +228,12 @@ def layer_adjacency(draw: Draw) -> Identity:
 
 
 def layer_per_node(draw: Draw) -> Identity:
-    """Row j of ∂f/∂W_Q, ∂f/∂W_K, ∂f/∂W_i for f = σ(Y) w: Eqs. 8 and 9 for any κ."""
+    """Check row j of ∂f/∂W_Q, ∂f/∂W_K, ∂f/∂W_i for f = σ(Y) w: Eqs. 8 and 9 for any κ."""
     pairs: list[Pair] = []
     for kappa, sigma, causal in _layer_cases():
         at = draw_layer(draw, kappa, causal=causal)
         w = draw.features(draw.hidden)
-        X, W_Q, W_K, W, scale, mask = at
-        closed = gradients.layer_jacobians(X, W_Q, W_K, W, w, sigma, scale, mask)
+        closed = gradients.layer_jacobians(at, w, sigma)
         pairs += [
             (value, layer_jacobian(at, sigma, w, name)) for name, value in closed._asdict().items()
         ]
@@ -257,12 +254,21 @@ def _double_sum(A: Tensor, X: Tensor, W: Tensor, G: Tensor) -> Tensor:
 
 
 def _layer_cases() -> Iterator[tuple[int, Activation, bool]]:
-    """κ, σ and whether a causal mask is on."""
+    """Yield κ, σ and whether there is a causal mask."""
     yield from ((2, LINEAR, False), (3, RELU, False), (3, GELU, True), (5, RELU, True))
 
 
-def _measure(
-    name: str, says: str, corrected: list[Tensor], truths: list[Tensor], printed: list[Tensor]
+def _compare(
+    name: str,
+    says: str,
+    cases: Sequence[tuple[Net, Tensor]],
+    exact: Callable[[Net], Tensor],
+    as_printed: Callable[[Net], Tensor],
 ) -> Identity:
-    pair = zip(corrected, truths, strict=True), zip(printed, truths, strict=True)
-    return measure(name, says, *pair)
+    """Measure two closed forms of a gradient on models whose gradient autograd has given."""
+    return measure(
+        name,
+        says,
+        [(exact(net), truth) for net, truth in cases],
+        [(as_printed(net), truth) for net, truth in cases],
+    )

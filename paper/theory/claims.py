@@ -1,4 +1,4 @@
-"""Claims made in words, put into numbers: what removing W_FFN2, factoring W, or powers of A do."""
+"""The paper's claims in words, put into numbers: removing W_FFN2, factoring W, powers of A."""
 
 import torch
 from torch import Tensor
@@ -7,10 +7,10 @@ from .record import Draw, Identity, measure
 
 
 def residual_needs_output_projection(draw: Draw) -> Identity:
-    """X + σ(U) ≥ X for ReLU, whatever U: without W_FFN2 a residual block can only raise.
+    """Check X + σ(U) ≥ X for ReLU, whatever U: without W_FFN2 a residual block can only raise X.
 
-    With it the block X + σ(U) W₂ also lowers; by how much is a lower bound on the error of every
-    block without W₂, and that bound is reported as the paper's error.
+    With it the block X + σ(U) W₂ can also lower X. By how much it does is a lower bound on the
+    error of every block without W₂, and that bound is reported as the paper's error.
     """
     X = draw.features(draw.nodes, draw.width)
     activated = torch.relu(X @ draw.weights(draw.width, draw.width))
@@ -25,7 +25,9 @@ def residual_needs_output_projection(draw: Draw) -> Identity:
 
 
 def factored_step(draw: Draw) -> Identity:
-    """W = W_V W₁ moves by −η (g W₁ᵀW₁ + W_V W_Vᵀ g) + η² g W₁ᵀ W_Vᵀ g, not along −g.
+    """Check how far one gradient step on both factors moves W = W_V W₁; it is not along −g.
+
+    W moves by −η (g W₁ᵀW₁ + W_V W_Vᵀ g) + η² g W₁ᵀ W_Vᵀ g.
 
     g is the gradient with respect to the fused W. The paper's error is what is left of the step
     after the best multiple of g is taken out.
@@ -50,10 +52,10 @@ def factored_step(draw: Draw) -> Identity:
 
 
 def powers_average(draw: Draw) -> Identity:
-    """max_j (A^{k+1})_js ≤ max_j (Aᵏ)_js and min_j likewise rises: rows of A^{k+1} average Aᵏ's.
+    """Check that rows of A^{k+1} average those of Aᵏ: column maxima never rise, minima never fall.
 
-    The paper's error: the most by which the strongest edge of a node falls from A to A², relative
-    to the largest edge, where "emphasised" edges would have to rise.
+    The paper's error is the most by which the strongest edge of a node falls from A to A², relative
+    to the largest edge; "emphasised" edges would have to rise.
     """
     A = draw.adjacency()
     worst, power = 0.0, A
@@ -72,16 +74,19 @@ def powers_average(draw: Draw) -> Identity:
 
 
 def powers_add_no_edges(draw: Draw) -> Identity:
-    """Without a mask A > 0, so A² joins no pair of nodes that A does not: share of new edges."""
+    """Check that A², without a mask, joins no pair of nodes that A does not: A > 0 already.
+
+    The error is the share of new edges.
+    """
     A = draw.attention(draw.features(draw.nodes, draw.width))
     new = ((A @ A > 0) & ~(A > 0)).double().mean().item()
     return Identity("A already joins all nodes, A² adds none", "larger κ sees farther", None, new)
 
 
 def local_hops_diffuse(draw: Draw) -> Identity:
-    """Where attention is a fixed symmetric window, the mean squared lag of Aᵏ is k times A's.
+    """Check that for a fixed symmetric window the mean squared lag of Aᵏ is k times that of A.
 
-    The reach of hop k is √k windows, not k; measured at the middle node, away from the ends.
+    So hop k reaches √k windows, not k. Measured at the middle node, away from the ends.
     """
     hops = 3
     middle = hops * draw.size
@@ -98,7 +103,7 @@ def local_hops_diffuse(draw: Draw) -> Identity:
 
 
 def causal_powers_sink(draw: Draw) -> Identity:
-    """A causal A has A^∞ = 1 e₁ᵀ: every walk ends at the first node."""
+    """Check that a causal A has A^∞ = 1 e₁ᵀ: every walk ends at the first node."""
     A = draw.adjacency(causal=True)
     slowest = A.diagonal()[1:].max().item()
     while slowest > 1e-40:
@@ -112,5 +117,5 @@ def causal_powers_sink(draw: Draw) -> Identity:
 
 
 def _violation(excess: Tensor) -> float:
-    """How far ``excess ≤ 0`` is violated."""
+    """Return how far ``excess ≤ 0`` is violated."""
     return excess.max().clamp(min=0.0).item()

@@ -50,8 +50,10 @@ IDENTITIES: tuple[Callable[[Draw], Identity], ...] = (
 
 
 def check_all(seed: int = 0, size: int = 8) -> list[Identity]:
-    """Every identity, each on its own draw from ``seed``, in the order of the paper.
+    """Measure every identity, in the order of the paper, each on its own draw from ``seed``.
 
-    ``size`` (1 to 64) scales the number of nodes and the widths.
+    Args:
+        seed: seed of the inputs (default: 0).
+        size: scales the number of nodes and the widths, 1 to 64 (default: 8).
     """
     return [identity(Draw(seed, size)) for identity in IDENTITIES]

@@ -1,7 +1,9 @@
 """The models the paper reasons about, written as it writes them: clear first, no batch, no heads.
 
 Shapes are those of the paper: S nodes (time steps), features of width d, keys of width p, hidden
-units h. ``scale`` is the paper's d^{-1/2}; ``mask`` is true where attention is allowed.
+units h. A model of which gradients are taken is a tuple of its input and its weights, so that each
+formula about it takes one argument. ``scale`` is the paper's d^{-1/2}, written τ in the formulas;
+``mask`` is True where attention is allowed.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,13 +34,16 @@ LINEAR = Activation("identity", lambda u: u, torch.ones_like)
 ACTIVATIONS = (RELU, GELU, LINEAR)
 
 
+# --- graphs and hops -----------------------------------------------------------------------------
+
+
 def softmax_adjacency(
     Q: Float[Tensor, "nodes key"],
     K: Float[Tensor, "nodes key"],
     scale: float,
     mask: Bool[Tensor, "nodes nodes"] | None = None,
 ) -> Float[Tensor, "nodes nodes"]:
-    """A = smx(scale · Q Kᵀ): the attention matrix, read as a row-stochastic adjacency matrix."""
+    """Return the attention matrix A = smx(τ Q Kᵀ), a row-stochastic adjacency matrix."""
     logits = scale * Q @ K.T
     if mask is not None:
         logits = logits.masked_fill(~mask, float("-inf"))
@@ -46,24 +51,27 @@ def softmax_adjacency(
 
 
 def causal_mask(nodes: int) -> Bool[Tensor, "nodes nodes"]:
-    """True on and below the diagonal: nobody looks ahead."""
+    """Return the mask that is True on and below the diagonal: no node looks ahead."""
     return torch.ones(nodes, nodes, dtype=torch.bool).tril()
 
 
 def hop_stack(A: Tensor, kappa: int) -> Float[Tensor, "nodes stacked"]:
-    """A^[κ] = [I, A, …, A^{κ−1}], S × κS (below Eq. 1)."""
+    """Return A^[κ] = [I, A, …, A^{κ−1}], S × κS (below Eq. 1)."""
     return torch.cat([torch.linalg.matrix_power(A, i) for i in range(kappa)], dim=1)
 
 
 def block_diagonal(X: Float[Tensor, "nodes width"], kappa: int) -> Float[Tensor, "rows columns"]:
-    """blkdiag(X; κ), κS × κd."""
+    """Return blkdiag(X; κ), κS × κd."""
     return torch.block_diag(*[X] * kappa)
 
 
 def hop_features(
     A: Float[Tensor, "nodes nodes"], X: Float[Tensor, "nodes width"], powers: Sequence[int]
 ) -> Float[Tensor, "nodes features"]:
-    """[Aⁱ X for i in powers] side by side; powers 0…κ−1 give A^[κ] blkdiag(X; κ)."""
+    """Return Aⁱ X for every i in ``powers``, side by side.
+
+    Powers 0…κ−1 give A^[κ] blkdiag(X; κ).
+    """
     return torch.cat([torch.linalg.matrix_power(A, i) @ X for i in powers], dim=1)
 
 
@@ -72,51 +80,81 @@ def multi_hop(
     X: Float[Tensor, "nodes width"],
     W: Float[Tensor, "kappa width out"],
 ) -> Float[Tensor, "nodes out"]:
-    """Y = Σᵢ Aⁱ X Wᵢ, i = 0…κ−1, with the powers formed literally."""
+    """Return Y = Σᵢ Aⁱ X Wᵢ, i = 0…κ−1, with the powers formed literally."""
     Y = X @ W[0]
     for i in range(1, len(W)):
         Y = Y + torch.linalg.matrix_power(A, i) @ X @ W[i]
     return Y
 
 
-def gcn(
-    A: Float[Tensor, "nodes nodes"],
-    X: Float[Tensor, "nodes width"],
-    W_1: Float[Tensor, "features hidden"],
-    w: Float[Tensor, " outputs"],
-    sigma: Activation,
-    powers_1: Sequence[int],
-    powers_2: Sequence[int],
-) -> Float[Tensor, " nodes"]:
-    """Two layers, one number per node: f = A^[κ₂] blkdiag(σ(A^[κ₁] blkdiag(X; κ₁) W⁽¹⁾); κ₂) w."""
-    hidden = sigma.value(hop_features(A, X, powers_1) @ W_1)
-    return hop_features(A, hidden, powers_2) @ w
+# --- models of which gradients are taken ---------------------------------------------------------
 
 
-def transformer(
-    X: Float[Tensor, "nodes width"],
-    W_Q: Float[Tensor, "width key"],
-    W_K: Float[Tensor, "width key"],
-    V: Float[Tensor, "width hidden"],
-    w: Float[Tensor, " hidden"],
-    sigma: Activation,
-    scale: float,
-) -> Float[Tensor, " nodes"]:
-    """Two layers, one number per node: f = σ(A X V) w with V = W_V⁽¹˒¹⁾ (Eq. 5)."""
-    A = softmax_adjacency(X @ W_Q, X @ W_K, scale)
-    return sigma.value(A @ X @ V) @ w
+class Gcn(NamedTuple):
+    """A multi-hop GCN of two layers on a given graph A, with one output per node.
+
+    ``W_1`` has d rows for each power in ``powers_1``; ``w`` has h numbers for each in ``powers_2``.
+    """
+
+    A: Float[Tensor, "nodes nodes"]
+    X: Float[Tensor, "nodes width"]
+    W_1: Float[Tensor, "features hidden"]
+    w: Float[Tensor, " outputs"]
+    sigma: Activation
+    powers_1: Sequence[int]
+    powers_2: Sequence[int]
 
 
-def layer(
-    X: Float[Tensor, "nodes width"],
-    W_Q: Float[Tensor, "width key"],
-    W_K: Float[Tensor, "width key"],
-    W: Float[Tensor, "kappa width out"],
-    scale: float,
-    mask: Bool[Tensor, "nodes nodes"] | None = None,
-) -> Float[Tensor, "nodes out"]:
-    """Y = Σᵢ Aⁱ X Wᵢ, A = smx(scale · X W_Q (X W_K)ᵀ): one Fighter layer before σ (Eq. 10)."""
-    return multi_hop(softmax_adjacency(X @ W_Q, X @ W_K, scale, mask), X, W)
+def gcn(net: Gcn) -> Float[Tensor, " nodes"]:
+    """Return f = A^[κ₂] blkdiag(σ(A^[κ₁] blkdiag(X; κ₁) W⁽¹⁾); κ₂) w."""
+    hidden = net.sigma.value(hop_features(net.A, net.X, net.powers_1) @ net.W_1)
+    return hop_features(net.A, hidden, net.powers_2) @ net.w
+
+
+class Transformer(NamedTuple):
+    """A Transformer of two layers, with one output per node; V = W_V⁽¹˒¹⁾ (Eq. 5)."""
+
+    X: Float[Tensor, "nodes width"]
+    W_Q: Float[Tensor, "width key"]
+    W_K: Float[Tensor, "width key"]
+    V: Float[Tensor, "width hidden"]
+    w: Float[Tensor, " hidden"]
+    sigma: Activation
+    scale: float
+
+    @property
+    def attention(self) -> Float[Tensor, "nodes nodes"]:
+        """The graph A = smx(τ X W_Q (X W_K)ᵀ)."""
+        return softmax_adjacency(self.X @ self.W_Q, self.X @ self.W_K, self.scale)
+
+
+def transformer(net: Transformer) -> Float[Tensor, " nodes"]:
+    """Return f = σ(A X V) w."""
+    return net.sigma.value(net.attention @ net.X @ net.V) @ net.w
+
+
+class Layer(NamedTuple):
+    """One Fighter layer before σ, and its input (Eq. 10)."""
+
+    X: Float[Tensor, "nodes width"]
+    W_Q: Float[Tensor, "width key"]
+    W_K: Float[Tensor, "width key"]
+    W: Float[Tensor, "kappa width out"]
+    scale: float
+    mask: Bool[Tensor, "nodes nodes"] | None = None
+
+    @property
+    def attention(self) -> Float[Tensor, "nodes nodes"]:
+        """The graph A = smx(τ X W_Q (X W_K)ᵀ)."""
+        return softmax_adjacency(self.X @ self.W_Q, self.X @ self.W_K, self.scale, self.mask)
+
+
+def layer(at: Layer) -> Float[Tensor, "nodes out"]:
+    """Return Y = Σᵢ Aⁱ X Wᵢ."""
+    return multi_hop(at.attention, at.X, at.W)
+
+
+# --- stacks of layers ----------------------------------------------------------------------------
 
 
 class EncoderLayer(NamedTuple):
@@ -138,7 +176,10 @@ def encoder(
     sigma: Activation,
     scale: float,
 ) -> Float[Tensor, "nodes out"]:
-    """Eq. 3: attention, then σ(X_Att W₁ + b₁) W₂ + b₂, layer by layer; last X W⁽ᴸ⁾."""
+    """Return the output of a Transformer encoder (Eq. 3).
+
+    In each layer attention, then σ(X_Att W₁ + b₁) W₂ + b₂; last X W⁽ᴸ⁾.
+    """
     for at in layers:
         attended = softmax_adjacency(X @ at.W_Q, X @ at.W_K, scale) @ (X @ at.W_V)
         X = sigma.value(attended @ at.W_1 + at.b_1) @ at.W_2 + at.b_2
@@ -161,7 +202,10 @@ def fighter(
     sigma: Activation,
     scale: float,
 ) -> Float[Tensor, "nodes out"]:
-    """Eq. 10: X⁽ˡ⁾ = σ(Σᵢ Aⁱ X⁽ˡ⁻¹⁾ Wᵢ + b), the last layer without σ."""
+    """Return the output of a Fighter stack (Eq. 10).
+
+    X⁽ˡ⁾ = σ(Σᵢ Aⁱ X⁽ˡ⁻¹⁾ Wᵢ + b), the last layer without σ.
+    """
     for depth, at in enumerate(layers, start=1):
         A = softmax_adjacency(X @ at.W_Q + at.query_bias, X @ at.W_K, scale)
         Y = multi_hop(A, X, at.W) + at.bias
@@ -170,7 +214,9 @@ def fighter(
 
 
 def fighter_from_encoder(layers: Sequence[EncoderLayer], W_last: Tensor) -> list[FighterLayer]:
-    """W⁽ˡ⁾ = [0; P_l W_V W₁], W_Q ← P_l W_Q, W_K ← P_l W_K, where P₁ = I and P_{l+1} = W₂⁽ˡ⁾.
+    """Convert a Transformer encoder into the Fighter stack that computes the same.
+
+    W⁽ˡ⁾ = [0; P_l W_V W₁], W_Q ← P_l W_Q, W_K ← P_l W_K, where P₁ = I and P_{l+1} = W₂⁽ˡ⁾.
 
     Hidden layers get κ = 2, the last one κ = 1. What b₂ adds before the next layer becomes a query
     bias and an output bias there: as a key bias it would cancel in the softmax, and behind A it

@@ -1,54 +1,17 @@
-"""Models drawn at random, and autograd's word on their gradients."""
-
-from typing import NamedTuple
+"""Models drawn at random, and their gradients by autograd."""
 
 from torch import Tensor
 from torch.func import grad, jacrev
 
 from . import models
-from .models import Activation
+from .models import Activation, Gcn, Layer, Transformer
 from .record import Draw
-
-
-class Gcn(NamedTuple):
-    """Arguments of :func:`.models.gcn`."""
-
-    A: Tensor
-    X: Tensor
-    W_1: Tensor
-    w: Tensor
-    sigma: Activation
-    powers_1: tuple[int, ...]
-    powers_2: tuple[int, ...]
-
-
-class Transformer(NamedTuple):
-    """Arguments of :func:`.models.transformer`."""
-
-    X: Tensor
-    W_Q: Tensor
-    W_K: Tensor
-    V: Tensor
-    w: Tensor
-    sigma: Activation
-    scale: float
-
-
-class Layer(NamedTuple):
-    """Arguments of :func:`.models.layer`."""
-
-    X: Tensor
-    W_Q: Tensor
-    W_K: Tensor
-    W: Tensor
-    scale: float
-    mask: Tensor | None
 
 
 def draw_gcn(
     draw: Draw, sigma: Activation, powers_1: tuple[int, ...], powers_2: tuple[int, ...]
 ) -> Gcn:
-    """A GCN on a random, not even row-stochastic, graph."""
+    """Draw a GCN on a random graph, which need not even be row-stochastic."""
     A = draw.weights(draw.nodes, draw.nodes)
     X = draw.features(draw.nodes, draw.width)
     W_1 = draw.weights(len(powers_1) * draw.width, draw.hidden)
@@ -57,7 +20,7 @@ def draw_gcn(
 
 
 def draw_transformer(draw: Draw, sigma: Activation) -> Transformer:
-    """A two-layer Transformer with the paper's scale d^{-1/2}."""
+    """Draw a two-layer Transformer with the paper's scale d^{-1/2}."""
     X = draw.features(draw.nodes, draw.width)
     W_Q, W_K = (draw.weights(draw.width, draw.key) for _ in range(2))
     V = draw.weights(draw.width, draw.hidden)
@@ -65,7 +28,7 @@ def draw_transformer(draw: Draw, sigma: Activation) -> Transformer:
 
 
 def draw_layer(draw: Draw, kappa: int, *, causal: bool) -> Layer:
-    """A Fighter layer, with or without a causal mask."""
+    """Draw a Fighter layer, with or without a causal mask."""
     X = draw.features(draw.nodes, draw.width)
     W_Q, W_K = (draw.weights(draw.width, draw.key) for _ in range(2))
     mask = models.causal_mask(draw.nodes) if causal else None
@@ -73,29 +36,29 @@ def draw_layer(draw: Draw, kappa: int, *, causal: bool) -> Layer:
 
 
 def gcn_jacobian(net: Gcn, name: str) -> Tensor:
-    """Autograd's ∂f/∂name."""
-    return jacrev(lambda value: models.gcn(*net._replace(**{name: value})))(getattr(net, name))
+    """Return ∂f/∂name of a GCN."""
+    return jacrev(lambda value: models.gcn(net._replace(**{name: value})))(getattr(net, name))
 
 
 def transformer_jacobian(net: Transformer, name: str) -> Tensor:
-    """Autograd's ∂f/∂name."""
+    """Return ∂f/∂name of a Transformer."""
     at = getattr(net, name)
-    return jacrev(lambda value: models.transformer(*net._replace(**{name: value})))(at)
+    return jacrev(lambda value: models.transformer(net._replace(**{name: value})))(at)
 
 
 def layer_gradient(layer: Layer, sigma: Activation, C: Tensor, name: str) -> Tensor:
-    """Autograd's ∂L/∂name for L = Σ C ∘ σ(Y)."""
+    """Return ∂L/∂name of a Fighter layer for L = Σ C ∘ σ(Y)."""
 
     def loss(value: Tensor) -> Tensor:
-        return (C * sigma.value(models.layer(*layer._replace(**{name: value})))).sum()
+        return (C * sigma.value(models.layer(layer._replace(**{name: value})))).sum()
 
     return grad(loss)(getattr(layer, name))
 
 
 def layer_jacobian(layer: Layer, sigma: Activation, w: Tensor, name: str) -> Tensor:
-    """Autograd's ∂f/∂name for f = σ(Y) w."""
+    """Return ∂f/∂name of a Fighter layer for f = σ(Y) w."""
 
     def output(value: Tensor) -> Tensor:
-        return sigma.value(models.layer(*layer._replace(**{name: value}))) @ w
+        return sigma.value(models.layer(layer._replace(**{name: value}))) @ w
 
     return jacrev(output)(getattr(layer, name))

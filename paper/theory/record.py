@@ -1,4 +1,4 @@
-"""What an identity is: a name, the paper's word on it, and two errors measured on fresh numbers."""
+"""An identity: its name, what the paper says of it, and two errors measured on fresh numbers."""
 
 import math
 from collections.abc import Iterable
@@ -24,8 +24,8 @@ Pair = tuple[Tensor, Tensor]
 class Identity:
     """One claim, measured.
 
-    Errors are max |value − truth| / max |truth| over all cases tried, the truth coming from
-    autograd or from the literal definition; for an inequality, the size of its violation.
+    Errors are max |value − truth| / max |truth| over all cases tried. The truth comes from autograd
+    or from the literal definition; for an inequality, the error is the size of its violation.
     ``paper_error`` is None where the paper prints nothing that could be computed.
     """
 
@@ -46,15 +46,15 @@ class Identity:
 
 
 def relative_error(value: Tensor, truth: Tensor) -> float:
-    """Max |value − truth| over max |truth|; absolute where the truth is all zero."""
+    """Return max |value − truth| / max |truth|; the absolute error where the truth is all zero."""
     return pooled_error([(value, truth)])
 
 
 def pooled_error(pairs: Iterable[Pair]) -> float:
-    """The same over several pairs: the largest error over the largest truth among them.
+    """Return the largest error of several pairs over the largest truth among them.
 
-    One scale for all, because a single gradient can be zero by chance, and an error relative to it
-    would measure that chance.
+    They share one scale because a single gradient can be zero by chance, and an error relative to
+    it would measure that chance.
     """
     errors: list[Tensor] = []
     scales: list[Tensor] = []
@@ -63,27 +63,28 @@ def pooled_error(pairs: Iterable[Pair]) -> float:
             return math.inf
         errors.append((value - truth).abs().flatten())
         scales.append(truth.abs().flatten())
-    # torch's max, unlike Python's, lets a NaN through
+    # Unlike Python's max, torch's lets a NaN through.
     return torch.cat(errors).max().item() / (torch.cat(scales).max().item() or 1.0)
 
 
 def measure(
     name: str, paper_says: str, corrected: Iterable[Pair], paper: Iterable[Pair] | None = None
 ) -> Identity:
-    """The pooled errors of the corrected and of the printed form."""
+    """Return an identity with the pooled errors of its corrected and its printed form."""
     paper_error = None if paper is None else pooled_error(paper)
     return Identity(name, paper_says, paper_error, pooled_error(corrected))
 
 
 def check_whole(name: str, value: object, lowest: int, highest: int) -> None:
-    """A whole number in range, or an error that says so."""
+    """Raise an error unless ``value`` is a whole number in range."""
     whole = isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest
     if not whole:
-        raise FighterError(f"{name}={value!r}: needs a whole number from {lowest} to {highest}")
+        reason = f"needs a whole number from {lowest} to {highest}"
+        raise FighterError(reason, argument=name, value=value)
 
 
 class Draw:
-    """Fresh float64 inputs; ``size`` scales the number of nodes and every width.
+    """A source of fresh float64 inputs; ``size`` scales the number of nodes and every width.
 
     Numbers are uniform, not normal: bounded logits keep the softmax away from saturation, where
     its derivative would be lost to cancellation in the oracle as well.
@@ -101,28 +102,28 @@ class Draw:
         self.scale = self.width**-0.5
 
     def features(self, *shape: int) -> Tensor:
-        """Independent numbers with mean 0 and variance 1."""
+        """Draw independent numbers with mean 0 and variance 1."""
         unit = torch.rand(shape, generator=self._generator, dtype=torch.float64)
         return (2 * unit - 1) * 3**0.5
 
     def weights(self, *shape: int) -> Tensor:
-        """The same, scaled so that a product with unit features has variance about 1."""
+        """Draw numbers scaled so that a product with unit features has variance about 1."""
         return self.features(*shape) / shape[-2] ** 0.5
 
     def adjacency(self, *, causal: bool = False) -> Tensor:
-        """A row-stochastic A = smx of independent logits."""
+        """Draw a row-stochastic A, the softmax of independent logits."""
         logits = self.features(self.nodes, self.nodes)
         if causal:
             logits = logits.masked_fill(~causal_mask(self.nodes), float("-inf"))
         return logits.softmax(-1)
 
     def attention(self, X: Tensor) -> Tensor:
-        """A = smx(scale · X W_Q (X W_K)ᵀ) for fresh W_Q, W_K."""
+        """Return A = smx(τ X W_Q (X W_K)ᵀ) for fresh W_Q, W_K."""
         W_Q, W_K = (self.weights(X.shape[1], self.key) for _ in range(2))
         return softmax_adjacency(X @ W_Q, X @ W_K, self.scale)
 
     def encoder_layers(self, depth: int, *, biases: bool) -> list[EncoderLayer]:
-        """A Transformer encoder of ``depth`` layers, widths d → h → h …"""
+        """Draw a Transformer encoder of ``depth`` layers, of widths d → h → h … → h."""
         layers: list[EncoderLayer] = []
         width, h, v = self.width, self.hidden, self.key
         for _ in range(depth):

@@ -1,4 +1,4 @@
-"""A list of identities as a table for a person."""
+"""Identities as a plain-text table."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ HEADINGS = ("identity", "what the paper says", "paper's error", "corrected", "ok
 
 
 def render(identities: Sequence[Identity]) -> str:
-    """An aligned plain-text table, one line per identity, and one line that sums up."""
+    """Render an aligned plain-text table: one line per identity, and a line that sums up."""
     rows = [HEADINGS, *map(_cells, identities)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     rule = tuple("-" * width for width in widths)

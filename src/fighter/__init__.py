@@ -4,26 +4,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, nn
+    from . import errors, explain, models, nn
     from .classifier import TextClassifier
-    from .errors import FighterError
+    from .errors import DataWarning, FighterError
+    from .explain import TemporalGraph
+    from .forecasting.config import Frame, Training
     from .forecasting.forecaster import Forecaster
     from .hops import multi_hop
 
 __version__ = "0.1.0"
-__all__ = ["FighterError", "Forecaster", "TextClassifier", "errors", "multi_hop", "nn"]
+__all__ = [
+    "DataWarning",
+    "FighterError",
+    "Forecaster",
+    "Frame",
+    "TemporalGraph",
+    "TextClassifier",
+    "Training",
+    "errors",
+    "explain",
+    "models",
+    "multi_hop",
+    "nn",
+]
 
 _HOMES = {
+    "DataWarning": ".errors",
     "FighterError": ".errors",
     "Forecaster": ".forecasting.forecaster",
+    "Frame": ".forecasting.config",
+    "TemporalGraph": ".explain",
     "TextClassifier": ".classifier",
+    "Training": ".forecasting.config",
     "multi_hop": ".hops",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import names when they are first asked for, so that ``fighter --help`` need not wait."""
+    """Import a name when it is first used, so that ``fighter --help`` starts quickly."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(_HOMES.get(name, f".{name}"), __name__)
     return getattr(module, name) if name in _HOMES else module
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported or not."""
+    return sorted({*globals(), *__all__})

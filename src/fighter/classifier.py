@@ -1,6 +1,7 @@
-"""Texts in, classes out."""
+"""A text classifier: texts in, classes out."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from torch import Tensor, nn
 
 from . import storage
 from .data.text import KINDS, TextBatch, Texts, Tokens, hold_out
-from .errors import FighterError
+from .errors import FighterError, check_count, check_number
 from .estimator import Estimator
 from .models.text import BLOCKS, TextNet
-from .training import Recipe, World, forget, train
+from .training import Recipe, World, remove_checkpoint, train
 from .training.inference import autocast
 
 # Settings that a fitted network is built from; the rest matters only while fitting.
@@ -23,99 +24,92 @@ _NETWORK = (
 )  # fmt: skip
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class TextClassifier(Estimator):
-    """Classes of texts, learned from examples.
+    """Classify texts after learning from examples.
 
     .. code-block:: python
 
         model = TextClassifier(max_epochs=10).fit(texts, labels)
         model.predict(["Stocks end higher"])          # array(['Business'], …)
         model.predict_proba(["Stocks end higher"])    # one column for each of model.classes_
-        model.score(test_texts, test_labels)          # share that is right
+        model.score(test_texts, test_labels)          # share of texts classified correctly
 
     Tokens are the nodes of a graph: embedding and position, blocks over the tokens, their mean, and
-    a linear map to the classes. ``history`` holds a record per epoch; its ``validation`` is the
-    share of held-out texts that were classed wrongly.
+    a linear map to the classes. ``classes_`` holds the classes in the order of the columns of
+    ``predict_proba``. ``history`` holds one record per epoch; its ``validation`` is the share of
+    held-out texts that were classified wrongly.
 
     Args:
-        model: the kind of block: ``"fighter"``, or a baseline: ``"transformer"``, ``"informer"``,
-            ``"autoformer"``, ``"reformer"``, ``"gfsa"``.
-        kappa: number of blocks κ, the powers 0 … κ-1 of the graph (fighter only).
-        heads, width, layers: size of the network.
-        dropout: on embeddings, in the blocks and before the last map.
-        word_dropout: share of tokens that are read as unknown ones in training.
-        max_length: tokens that are read of a text; the rest is cut off.
-        vocabulary: number of different tokens, at most.
-        tokens: ``"subword"`` for pieces of words (byte-pair encoding), or ``"word"``.
-        max_epochs, batch_size, lr, weight_decay, ema, patience: how to train, see
-            :class:`fighter.training.Recipe`.
-        label_smoothing: share of the target that is spread over all classes.
-        validation: share of each class that is held out to choose the epoch; 0 for none, which
-            keeps the last one.
-        seed: the same seed on the same machine gives the same weights.
-        device: ``"cpu"``, ``"cuda"``, …; a GPU if there is one, unless given.
-        verbose: show one progress bar.
+        model: kind of block: "fighter", or a baseline: "transformer", "informer", "autoformer",
+            "reformer" or "gfsa" (default: "fighter").
+        kappa: number of hops κ, the powers 0 … κ-1 of the graph; fighter only (default: 3).
+        heads: number of graphs per layer (default: 4).
+        width: width of a token (default: 256).
+        layers: number of blocks (default: 1).
+        dropout: dropout on embeddings, in the blocks and before the last map (default: 0.3).
+        word_dropout: share of tokens replaced by the unknown token in training (default: 0.3).
+        max_length: number of tokens read of a text; the rest is cut off (default: 96).
+        vocabulary: largest number of different tokens (default: 30,000).
+        tokens: "subword" for byte-pair encoding, or "word" (default: "subword").
+        max_epochs: number of passes over the texts, at most (default: 8).
+        batch_size: texts per step, over all processes together (default: 32).
+        lr: learning rate at the top of the cosine schedule (default: 0.0003).
+        weight_decay: weight decay of AdamW (default: 0.01).
+        ema: decay of the moving average of the weights; 0 turns it off (default: 0.999).
+        label_smoothing: share of the target spread over all classes (default: 0.1).
+        validation: share of each class held out to choose the epoch; 0 keeps the last epoch
+            (default: 0.1).
+        patience: epochs without a better validation score before early stopping (default: 3).
+        seed: the same seed gives the same weights on the same machine (default: 0).
+        device: "cpu" or "cuda" (default: a GPU if there is one).
+        verbose: show a progress bar (default: True).
     """
 
-    classes_: np.ndarray
-    """The classes, in the order of ``predict_proba``'s columns."""
+    model: str = "fighter"
+    kappa: int = 3
+    heads: int = 4
+    width: int = 256
+    layers: int = 1
+    dropout: float = 0.3
+    word_dropout: float = 0.3
+    max_length: int = 96
+    vocabulary: int = 30_000
+    tokens: str = "subword"
+    max_epochs: int = 8
+    batch_size: int = 32
+    lr: float = 3e-4
+    weight_decay: float = 0.01
+    ema: float = 0.999
+    label_smoothing: float = 0.1
+    validation: float = 0.1
+    patience: int = 3
+    seed: int = 0
+    device: str | None = None
+    verbose: bool = True
 
-    history: list[dict[str, Any]]
+    classes_: np.ndarray = field(init=False, repr=False)
+    history: list[dict[str, Any]] = field(init=False, repr=False)
 
-    def __init__(
-        self,
-        *,
-        model: str = "fighter",
-        kappa: int = 3,
-        heads: int = 4,
-        width: int = 256,
-        layers: int = 1,
-        dropout: float = 0.3,
-        word_dropout: float = 0.3,
-        max_length: int = 96,
-        vocabulary: int = 30_000,
-        tokens: str = "subword",
-        max_epochs: int = 8,
-        batch_size: int = 32,
-        lr: float = 3e-4,
-        weight_decay: float = 0.01,
-        ema: float = 0.999,
-        label_smoothing: float = 0.1,
-        validation: float = 0.1,
-        patience: int = 3,
-        seed: int = 0,
-        device: str | None = None,
-        verbose: bool = True,
-    ):
-        self.model, self.kappa, self.heads, self.width = model, kappa, heads, width
-        self.layers, self.dropout, self.word_dropout = layers, dropout, word_dropout
-        self.max_length, self.vocabulary, self.tokens = max_length, vocabulary, tokens
-        self.max_epochs, self.batch_size, self.lr = max_epochs, batch_size, lr
-        self.weight_decay, self.ema = weight_decay, ema
-        self.label_smoothing, self.validation = label_smoothing, validation
-        self.patience, self.seed, self.device, self.verbose = patience, seed, device, verbose
-        self._check()
-
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         for name, known in (("model", BLOCKS), ("tokens", KINDS)):
             if getattr(self, name) not in known:
                 raise FighterError(
-                    f"{name}={getattr(self, name)!r}: needs one of {', '.join(known)}"
+                    f"needs one of {', '.join(known)}", argument=name, value=getattr(self, name)
                 )
         least = {"vocabulary": 3}  # padding, the unknown token, and one to know
         for name in (
             "kappa", "heads", "width", "layers", "max_length", "vocabulary", "max_epochs",
             "batch_size", "patience",
         ):  # fmt: skip
-            value, low = getattr(self, name), least.get(name, 1)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise FighterError(f"{name}={value!r}: needs a whole number of at least {low}")
+            check_count(name, getattr(self, name), least.get(name, 1))
         for name in ("dropout", "word_dropout", "label_smoothing", "validation"):
-            value = getattr(self, name)
-            if isinstance(value, bool | str) or value is None or not 0 <= value < 1:
-                raise FighterError(f"{name}={value!r}: needs a share from 0 to below 1")
+            needed = "a share from 0 to below 1"
+            check_number(name, getattr(self, name), needed, lambda x: 0 <= x < 1)
         if self.width % self.heads:
-            raise FighterError(f"heads={self.heads} does not divide width={self.width}")
+            raise FighterError(
+                f"does not divide the width {self.width}", argument="heads", value=self.heads
+            )
 
     # ---- fit ------------------------------------------------------------------------------
 
@@ -133,36 +127,37 @@ class TextClassifier(Estimator):
         Args:
             texts: strings, in a list, an array or a Series.
             labels: the class of each text: strings or numbers.
-            folder: where to keep ``metrics.jsonl``, after every epoch a checkpoint from which a
-                run that was cut off goes on, and in its place at the end the model, as ``save``
-                does. Nothing is written unless this is given.
+            folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
+                interrupted run resumes, and at the end the model (default: nothing is written).
             tensorboard: also write TensorBoard's files to ``folder``.
-            on_epoch: called with the record of each epoch, to which it may add, while the model
-                predicts as of that epoch.
+            on_epoch: called with the record of each epoch, which it may extend, while the network
+                holds the weights of that epoch.
         """
         if tensorboard and folder is None:
-            raise FighterError("tensorboard=True needs folder=, the place to write to")
+            raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
         texts, labels = _strings(texts), _classes(labels)
         _check_pairs(texts, labels)
         place = Path(folder) if folder else None
         before = vars(self).copy()
         try:
             self._fit(texts, labels, folder=place, tensorboard=tensorboard, on_epoch=on_epoch)
-        except BaseException:  # what was fitted before is not lost
+        except BaseException:  # keep what was fitted before
             vars(self).clear()
             vars(self).update(before)
             raise
         if place is not None:
             self.save(place)
-            if World.join(self._device()).first:
-                forget(place)
+            if World.join(self.torch_device).first:
+                remove_checkpoint(place)
         return self
 
     def _fit(self, texts: list[str], labels: list, **places: Any) -> None:
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise FighterError(f"all {len(labels)} texts are of class {labels[0]!r}: needs two")
-        held, device = hold_out(numbers, self.validation, self.seed), self._device()
+            raise FighterError(
+                f"all {len(labels)} are {labels[0]!r}: needs two classes", argument="labels"
+            )
+        held, device = hold_out(numbers, self.validation, self.seed), self.torch_device
         trainable = [text for text, out in zip(texts, held, strict=True) if not out]
         self._tokens = Tokens.learn(trainable, self.tokens, int(self.vocabulary))
         self._fixed = {name: _own(getattr(self, name)) for name in _NETWORK}
@@ -213,15 +208,15 @@ class TextClassifier(Estimator):
     # ---- predict --------------------------------------------------------------------------
 
     def predict(self, texts: Any) -> np.ndarray:
-        """The most probable class of each text."""
+        """Return the most probable class of each text."""
         best = self.predict_proba(texts).argmax(1)
         return self.classes_[best]
 
     @torch.no_grad()
     def predict_proba(self, texts: Any) -> np.ndarray:
-        """Probabilities ``[texts, classes]``, columns as in ``classes_``."""
-        self._fitted()
-        rows = self._tokens.rows(_strings(texts), self._fixed["max_length"]).to(self._device())
+        """Return probabilities ``[texts, classes]``, with columns as in ``classes_``."""
+        self._check_fitted()
+        rows = self._tokens.rows(_strings(texts), self._fixed["max_length"]).to(self.torch_device)
         data, training = Texts(rows, rows.new_zeros(len(rows))), self.network.training
         logits = [torch.zeros(0, len(self.classes_))]  # of no text
         self.network.eval()
@@ -234,28 +229,28 @@ class TextClassifier(Estimator):
         return torch.cat(logits).double().softmax(1).numpy()
 
     def score(self, texts: Any, labels: Any) -> float:
-        """The share of texts whose class is predicted right."""
-        self._fitted()
+        """Return the share of texts that are classified correctly."""
+        self._check_fitted()
         texts, labels = _strings(texts), _classes(labels)
         _check_pairs(texts, labels)
         found = self.predict(texts).tolist()
         return float(np.mean([a == b for a, b in zip(found, labels, strict=True)]))
 
-    def _fitted(self) -> None:
+    def _check_fitted(self) -> None:
         if not hasattr(self, "network"):
             raise FighterError(
                 "this classifier has not been fitted: call fit(texts, labels), or load(folder)"
             )
 
-    # ---- keep -----------------------------------------------------------------------------
+    # ---- save and load --------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``; a model saved there is replaced.
+        """Write ``config.json`` and ``model.safetensors``, replacing a model saved there.
 
-        Of processes that trained together the first one writes.
+        Of several processes that trained together, rank 0 writes.
         """
-        self._fitted()
-        world = World.join(self._device())
+        self._check_fitted()
+        world = World.join(self.torch_device)
         config = {
             "estimator": type(self).__name__,
             "settings": self.get_params() | self._fixed,
@@ -269,40 +264,37 @@ class TextClassifier(Estimator):
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "TextClassifier":
-        """A saved model, on the CPU unless told otherwise."""
-        config, tensors = storage.load_folder(Path(folder))
-        cls._check_kind(config, folder)
-        try:
-            model = cls(**config["settings"])
-            model.device = device
+        """Load a saved model, on the CPU by default."""
+        with storage.loading(Path(folder), cls) as (config, tensors):
+            model = cls(**config["settings"] | {"device": device})
             model._fixed = {name: getattr(model, name) for name in _NETWORK}
             model.classes_ = np.array(config["classes"])
             model._tokens = Tokens.from_tensor(tensors["tokens"])
-            model.network = model._new_network().to(model._device())
+            model.network = model._new_network().to(model.torch_device)
             model.network.load_state_dict(storage.strip_prefix("network", tensors))
             model.history = []
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise storage.damaged(Path(folder), error) from error
         return model
 
 
 def _errors(network: nn.Module, batch: TextBatch) -> tuple[Tensor, Tensor]:
-    """How many texts are classed wrongly."""
+    """Count the texts that are classified wrongly."""
     wrong = network(batch.tokens).argmax(-1) != batch.labels
     return wrong.sum(), torch.full_like(wrong.sum(), len(wrong))
 
 
 def _own(value: Any) -> Any:
-    """A value of Python's own for one of numpy's."""
+    """Convert a numpy value to Python's own."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _listed(name: str, values: Any) -> list:
-    """A list, array, Series or column as a list of Python's own values."""
+    """Return a list, array, Series or column as a list of Python's own values."""
     if isinstance(values, str | bytes | dict) or not hasattr(values, "__iter__"):
-        raise FighterError(f"{name} is {type(values).__name__} {values!r:.60}: needs a list")
+        raise FighterError(
+            f"is {type(values).__name__} {values!r:.60}: needs a list", argument=name
+        )
     if getattr(values, "ndim", 1) != 1 or hasattr(values, "columns"):
-        raise FighterError(f"{name} is a table or has several axes: needs one column")
+        raise FighterError("is a table or has several axes: needs one column", argument=name)
     for method in ("tolist", "to_list", "to_pylist"):  # numpy and pandas, polars, pyarrow
         if hasattr(values, method):
             return getattr(values, method)()
@@ -313,7 +305,9 @@ def _strings(texts: Any) -> list[str]:
     texts = _listed("texts", texts)
     for i, text in enumerate(texts):
         if not isinstance(text, str):
-            raise FighterError(f"texts[{i}] is {text!r} ({type(text).__name__}): needs a string")
+            raise FighterError(
+                f"number {i} is {text!r} ({type(text).__name__}): needs a string", argument="texts"
+            )
     return texts
 
 
@@ -322,18 +316,22 @@ def _classes(labels: Any) -> list:
     for i, label in enumerate(labels):
         if not isinstance(label, str | int | float) or label != label:
             raise FighterError(
-                f"labels[{i}] is {label!r} ({type(label).__name__}): needs a string or a number"
+                f"number {i} is {label!r} ({type(label).__name__}): needs a string or a number",
+                argument="labels",
             )
         if isinstance(label, str) != isinstance(labels[0], str):
             raise FighterError(
-                f"labels[0] is {labels[0]!r} and labels[{i}] is {label!r}: needs all strings, or "
-                "all numbers"
+                f"number 0 is {labels[0]!r} and number {i} is {label!r}: needs all strings, or all "
+                "numbers",
+                argument="labels",
             )
     return labels
 
 
 def _check_pairs(texts: list[str], labels: list) -> None:
     if not texts:
-        raise FighterError("texts is empty: needs one text at least")
+        raise FighterError("is empty: needs at least one text", argument="texts")
     if len(texts) != len(labels):
-        raise FighterError(f"{len(texts)} texts and {len(labels)} labels: needs a label for each")
+        raise FighterError(
+            f"there are {len(labels)} for {len(texts)} texts: needs one for each", argument="labels"
+        )

@@ -1,8 +1,11 @@
 """The errors and warnings a user can meet. Every message names what came and what is needed."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from numbers import Integral, Real
 from typing import Any
 
 _MISSING: Any = object()
@@ -28,6 +31,33 @@ class FighterError(ValueError):
 
 class DataWarning(UserWarning):
     """Something in the data that a person should know about."""
+
+
+def check_count(name: str, value: object, least: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``, else raise."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise FighterError(f"needs a whole number of at least {least}", argument=name, value=value)
+    return int(value)
+
+
+def check_number(name: str, value: object, needed: str, fine: Callable[[float], bool]) -> None:
+    """Raise unless ``value`` is a number for which ``fine`` holds; ``needed`` says which."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not fine(float(value)):
+        raise FighterError(f"needs {needed}", argument=name, value=value)
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raise unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise FighterError("needs True or False", argument=name, value=value)
+
+
+def warn_user(text: str) -> None:
+    """Issue a :class:`DataWarning` that points at the user's line, outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fighter."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, DataWarning, stacklevel=level)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,59 +1,79 @@
-"""What every estimator does alike: settings in and out, its name, the device it works on."""
+"""What all estimators share: settings in and out, their printed form, their device."""
 
-import inspect
-from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Self
 
 import torch
 
-from .errors import FighterError
+from .errors import FighterError, did_you_mean
 from .training import World
 
 
 class Estimator:
-    """Settings are the arguments of ``__init__`` and are kept under their names."""
+    """A dataclass whose fields are its settings, in the manner of scikit-learn."""
 
     device: str | None
 
     @classmethod
-    def _settings(cls) -> Mapping[str, inspect.Parameter]:
-        return inspect.signature(cls).parameters
+    def setting_names(cls) -> list[str]:
+        """Return the names of the constructor's arguments."""
+        return [f.name for f in fields(cls) if f.init]  # pyright: ignore[reportArgumentType]
+
+    def nested_settings(self) -> dict[str, Any]:
+        """Return the settings that are dataclasses themselves, by name."""
+        settings = {name: getattr(self, name) for name in self.setting_names()}
+        return {name: value for name, value in settings.items() if is_dataclass(value)}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The settings as they were given."""
-        del deep  # there is nothing inside to descend into; scikit-learn's tools pass it
-        return {name: getattr(self, name) for name in self._settings()}
+        """Return the settings as they were given.
+
+        Args:
+            deep: also return the settings inside them, such as ``model__kappa`` (default: True).
+        """
+        settings = {name: getattr(self, name) for name in self.setting_names()}
+        if deep:
+            for name, part in self.nested_settings().items():
+                settings |= {f"{name}__{f.name}": getattr(part, f.name) for f in fields(part)}
+        return settings
 
     def set_params(self, **settings: Any) -> Self:
-        """Change settings; they take effect at the next ``fit``."""
-        known = self._settings()
-        for name in settings:
-            if name not in known:
-                raise FighterError(f"there is no setting {name!r}; there are {', '.join(known)}")
-        type(self)(**{**self.get_params(), **settings})  # refuses what is wrong, before any is set
-        vars(self).update(settings)
+        """Change settings, such as ``horizon`` or ``model__kappa``, for the next ``fit``."""
+        known = self.get_params()
+        for name, value in settings.items():
+            home, _, inner = name.partition("__")
+            if name not in known and not (inner and home in settings):
+                reason = f"there is no such setting.{did_you_mean(name, known)}"
+                raise FighterError(reason, argument=name, value=value)
+        plain = {name: value for name, value in settings.items() if "__" not in name}
+        changed = type(self)(**{**self.get_params(deep=False), **plain})  # checks the values
+        for name, value in settings.items():
+            home, _, inner = name.partition("__")
+            if inner:
+                part = changed.nested_settings()[home]
+                if inner not in {f.name for f in fields(part)}:
+                    raise FighterError("there is no such setting", argument=name, value=value)
+                setattr(changed, home, replace(part, **{inner: value}))
+        vars(self).update(changed.get_params(deep=False))
         return self
 
     def __repr__(self) -> str:
-        """Only what differs from the defaults."""
-        defaults = {name: repr(p.default) for name, p in self._settings().items()}
-        shown = {name: repr(value) for name, value in self.get_params().items()}
-        changed = [f"{name}={value}" for name, value in shown.items() if value != defaults[name]]
+        """Show the settings that differ from their defaults."""
+        defaults = {f.name: f.default for f in fields(self)}  # pyright: ignore[reportArgumentType]
+        shown = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        changed = [
+            f"{name}={value}" for name, value in shown.items() if value != repr(defaults[name])
+        ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    @classmethod
-    def _check_kind(cls, config: Mapping[str, Any], folder: str | Path) -> None:
-        """Refuse what another estimator has saved."""
-        kind = config.get("estimator", "Forecaster")  # which did not always write its name
-        if kind not in (known.__name__ for known in cls.__mro__):
-            raise FighterError(
-                f"{folder} holds a {kind}, not a {cls.__name__}: load it with "
-                f"fighter.{kind}.load({str(folder)!r})"
-            )
+    @property
+    def torch_device(self) -> torch.device:
+        """The device that the settings name."""
+        return resolve_device(self.device)
 
-    def _device(self) -> torch.device:
-        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if device.type == "cuda" and device.index is None:
-            return torch.device("cuda", World.local_rank())
-        return device
+
+def resolve_device(device: str | None) -> torch.device:
+    """Return a device by name; None is a GPU if there is one, else the CPU."""
+    found = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if found.type == "cuda" and found.index is None:
+        return torch.device("cuda", World.local_rank())
+    return found

@@ -1,13 +1,14 @@
-"""A fitted forecaster on disk: ``config.json`` and ``model.safetensors``. No pickle.
+"""A fitted estimator on disk: ``config.json`` and ``model.safetensors``. No pickle.
 
-The weights carry the config with them, and that is what is read back: the one file is whole or
-not there at all, so a kill while saving leaves the old model or the new one. ``config.json`` is the
-same text for people and other programs.
+The weights file carries the config too, and only that copy is read back: the file is replaced as a
+whole, so a kill while saving leaves the old model or the new one. ``config.json`` is the same text
+for people and other programs.
 """
 
 import datetime as dt
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +17,29 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from ._files import CHECKPOINT, CONFIG, METRICS, WEIGHTS, atomic_write, part_path
 from .errors import FighterError
-from .training.checkpoint import replace_whole, write_tensors
+from .training.checkpoint import write_tensors
 
-FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+FORMAT = 2
+READABLE = (1, 2)
 
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a model; one that was saved there before is replaced."""
+    """Write a model, replacing one that was saved there before."""
     if folder.exists() and not (folder.is_dir() and _ours(folder)):
         raise FighterError(
-            f"{folder} exists and is not a saved model: choose another place, or remove it"
+            f"{folder} exists and is not a saved model: choose another folder, or remove it"
         )
     text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=_plain)
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, {"config": text}, folder / WEIGHTS)
-    with replace_whole(folder / CONFIG) as beside:
-        beside.write_text(text + "\n", encoding="utf-8")
+    with atomic_write(folder / CONFIG, durable=True) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Config and tensors, on the CPU."""
+    """Read config and tensors, on the CPU."""
     if not (folder / WEIGHTS).is_file():
         raise FighterError(f"{folder} holds no saved model: {WEIGHTS} is missing")
     try:
@@ -46,25 +48,42 @@ def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             config = json.loads((file.metadata() or {})["config"])
     except (KeyError, OSError, SafetensorError, ValueError) as error:
         raise damaged(folder, error) from error
-    if config.get("format") != FORMAT:
+    if config.get("format") not in READABLE:
         raise FighterError(
-            f"{folder} was saved in format {config.get('format')}, this version reads {FORMAT}: "
+            f"{folder} was saved in format {config.get('format')}, this version reads formats "
+            f"{' and '.join(map(str, READABLE))}: "
             "install the version that saved it, or fit again"
         )
     return config, tensors
 
 
+@contextmanager
+def loading(folder: Path, kind: type) -> Iterator[tuple[dict[str, Any], dict[str, Tensor]]]:
+    """Yield what was saved by an estimator of this kind; turn errors into "damaged model"."""
+    config, tensors = load_folder(folder)
+    saved = config.get("estimator", "Forecaster")  # early forecasters did not write their name
+    if saved not in (base.__name__ for base in kind.__mro__):
+        raise FighterError(
+            f"{folder} holds a {saved}, not a {kind.__name__}: load it with "
+            f"fighter.{saved}.load({str(folder)!r})"
+        )
+    try:
+        yield config, tensors
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise damaged(folder, error) from error
+
+
 def damaged(folder: Path, error: Exception) -> FighterError:
-    """The error for a model that cannot be read."""
+    """Return the error for a model that cannot be read."""
     return FighterError(
         f"{folder} holds a damaged model ({type(error).__name__}: {error}): save it again"
     )
 
 
 def _ours(folder: Path) -> bool:
-    """Whether nothing of somebody else's would be lost."""
+    """Tell whether the folder is empty or holds only files of a model or a training run."""
     names = {path.name for path in folder.iterdir()}
-    training = {"metrics.jsonl", "checkpoint.safetensors", ".checkpoint.safetensors.part"}
+    training = {METRICS, CHECKPOINT, part_path(folder / CHECKPOINT).name}
     if not names or names & training:
         return True
     try:
@@ -75,7 +94,7 @@ def _ours(folder: Path) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of numpy as Python's, and days and times as they can be read back."""
+    """Convert numpy numbers to Python's, and dates and times to what :func:`read_id` reads."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, dt.datetime):
@@ -88,26 +107,26 @@ def _plain(value: Any) -> Any:
 
 
 def read_id(value: Any) -> Any:
-    """An id as it was before it was saved."""
+    """Return an id as it was before it was saved."""
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()
     return (dt.datetime if kind == "datetime" else dt.date).fromisoformat(text)
 
 
-def kind_of(table: Any) -> str:
-    """The library a table is from, by name; forecasts come back in its type."""
+def table_library(table: Any) -> str:
+    """Return the name of the library a table is from; forecasts come back in its type."""
     if isinstance(table, str):
         return table
     return type(table).__module__.split(".")[0]
 
 
 def to_tensors(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Arrays as tensors with a prefix."""
+    """Return arrays as tensors whose names begin with a prefix."""
     return {f"{prefix}.{name}": torch.as_tensor(array) for name, array in arrays.items()}
 
 
 def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a prefix, without it."""
+    """Return the tensors whose names begin with a prefix, without it."""
     start = f"{prefix}."
     return {k.removeprefix(start): v for k, v in tensors.items() if k.startswith(start)}

@@ -1,6 +1,6 @@
-"""A kind of run for the tests, which other processes know too: its settings, unpickled, bring it.
+"""A kind of run for the tests; worker processes import it by the name ``tests.benchmark.kinds``.
 
-A run writes its number and process to a log, then does what it was told.
+A run writes its number and process to a log, then does what it is asked to do.
 """
 
 import os
@@ -15,19 +15,15 @@ from fighter.benchmark import runs
 from fighter.benchmark.runs import Environment, Run
 from fighter.errors import FighterError
 
-sys.modules["counting"] = sys.modules[__name__]
-
-
-class Settings(dict):
-    pass
+KIND = "tests.benchmark.kinds"
 
 
 def run(number: int, log: Path, do: str = "nothing", seconds: float = 0.0) -> Run:
-    settings = Settings(number=number, log=str(log), do=do, seconds=seconds)
-    return Run("counting", settings, {"number": number})
+    settings = {"number": number, "log": str(log), "do": do, "seconds": seconds}
+    return Run(KIND, settings, {"number": number})
 
 
-def perform(settings: dict, place: Environment) -> dict:
+def perform(settings: dict, environment: Environment) -> dict:
     with Path(settings["log"]).open("a") as log:
         log.write(f"{settings['number']} {os.getpid()}\n")
     time.sleep(settings["seconds"])
@@ -43,14 +39,12 @@ def perform(settings: dict, place: Environment) -> dict:
 
 
 def calls(log: Path) -> list[tuple[int, int]]:
-    """Number and process of every call so far."""
+    """Return number and process of every call so far."""
     lines = log.read_text().splitlines() if log.exists() else []
     return [(int(number), int(process)) for number, process in map(str.split, lines)]
 
 
 if __name__ == "__main__":
     folder, log, jobs, count, seconds = sys.argv[1:]
-    from tests.benchmark import kinds  # under the name that other processes know it by
-
-    asked = [kinds.run(i, Path(log), seconds=float(seconds)) for i in range(int(count))]
+    asked = [run(i, Path(log), seconds=float(seconds)) for i in range(int(count))]
     runs.perform(asked, Path(folder), Environment(), jobs=int(jobs))

@@ -15,7 +15,7 @@ def model(tmp_path_factory):
     return folder
 
 
-def test_it_prints_the_summary_and_the_largest_parts(model, capsys):
+def test_explain_prints_the_summary_and_the_largest_parts(model, capsys):
     assert main(["explain", str(model), "--series", "b", "--step", "3", "--top", "4"]) == 0
     out = capsys.readouterr().out
     graph = Forecaster.load(model).explain(unique_id="b", step=3)
@@ -28,7 +28,7 @@ def test_it_prints_the_summary_and_the_largest_parts(model, capsys):
     assert float(table[1].split()[-2]) == pytest.approx(first.part, rel=1e-3)
 
 
-def test_later_data_and_a_page(model, tmp_path, capsys):
+def test_explain_reads_later_data_and_writes_a_page(model, tmp_path, capsys):
     later = waves(100, ids=("a", "b"))
     later.to_csv(tmp_path / "later.csv", index=False)
     page = tmp_path / "new" / "why.html"
@@ -36,7 +36,7 @@ def test_later_data_and_a_page(model, tmp_path, capsys):
     command += ["--data", str(tmp_path / "later.csv"), "--html", str(page)]
     assert main(command) == 0
     out = capsys.readouterr().out
-    # Two steps for each fit in, the first and the last; the second was asked for.
+    # Two steps of each series fit in, the first and the last; the second was asked for.
     assert f"report    {page}: Explained: 3 of 6 steps of all 2 series." in out
     text, _ = unpacked(page)
     start = text["targets"][text["start"]]
@@ -46,7 +46,7 @@ def test_later_data_and_a_page(model, tmp_path, capsys):
     assert start["time"] == "2024-01-05 05:00"
 
 
-def test_a_series_may_be_a_number(tmp_path, capsys):
+def test_the_id_of_a_series_may_be_a_number(tmp_path, capsys):
     tiny().fit(waves(60, ids=(7, 8))).save(tmp_path / "m")
     assert main(["explain", str(tmp_path / "m"), "--series", "8"]) == 0
     assert capsys.readouterr().out.startswith("8 at ")
@@ -64,7 +64,7 @@ def test_a_series_may_be_a_number(tmp_path, capsys):
         (["--series", "a", "--data", "no.csv"], "no.csv"),
     ],
 )
-def test_wrong_questions_are_one_line(model, tmp_path, monkeypatch, capsys, flags, message):
+def test_wrong_flags_give_one_line(model, tmp_path, monkeypatch, capsys, flags, message):
     monkeypatch.chdir(tmp_path)
     assert main(["explain", str(model), *flags]) == 1
     captured = capsys.readouterr()
@@ -74,7 +74,7 @@ def test_wrong_questions_are_one_line(model, tmp_path, monkeypatch, capsys, flag
     assert not any(tmp_path.iterdir())
 
 
-def test_forecast_writes_a_report(tmp_path, capsys):
+def test_forecast_writes_a_page(tmp_path, capsys):
     table = waves(90).pivot(index="ds", columns="unique_id", values="y").reset_index()
     table.to_csv(tmp_path / "load.csv", index=False)
     flags = ["--horizon", "4", "--lookback", "12", "--width", "8", "--heads", "2"]

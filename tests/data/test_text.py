@@ -21,7 +21,7 @@ from fighter.errors import FighterError
         (r"prices\rise\\on", "prices rise  on"),
     ],
 )
-def test_remains_of_markup_are_cleaned(text, expected):
+def test_remains_of_markup_are_removed(text, expected):
     assert clean(text) == expected
 
 
@@ -29,15 +29,15 @@ def test_remains_of_markup_are_cleaned(text, expected):
     "text",
     ["AT&T and R&D", "3 < 4 and 5 > 4", "a part; an int; or;", "issue #39 and #1;", "naïve café"],
 )
-def test_other_texts_are_left_alone(text):
+def test_other_texts_are_unchanged(text):
     assert clean(text) == text
 
 
-def test_words():
+def test_words_become_ids_by_frequency():
     tokens = Tokens.learn(["the cat sat, the cat ran", "the dog"], "word")
     known = tokens.tokenizer.get_vocab()
     assert (known["[PAD]"], known["[UNK]"]) == (PAD, UNKNOWN)
-    assert known["the"] == 2  # the most frequent first
+    assert known["the"] == 2  # the most frequent word comes first
     assert set(known) == {"[PAD]", "[UNK]", "the", "cat", "sat", ",", "ran", "dog"}
     rows = tokens.rows(["The Cát FLEW,", "", " \t", "dog dog dog dog dog dog"], 5)
     assert rows.tolist() == [
@@ -49,7 +49,7 @@ def test_words():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_cannot_speak_of_padding(kind):
+def test_special_tokens_in_a_text_are_plain_words(kind):
     tokens = Tokens.from_tensor(Tokens.learn(["some [pad] words"], kind).to_tensor())
     row = tokens.rows(["[PAD]words[PAD][UNK]"], 30)[0]
     length = int((row != PAD).sum())
@@ -57,7 +57,7 @@ def test_a_text_cannot_speak_of_padding(kind):
     assert (row[:length] != PAD).all()
 
 
-def test_the_vocabulary_is_the_most_frequent():
+def test_the_vocabulary_holds_the_most_frequent_words():
     texts = [" ".join(f"w{i}" for i in range(j)) for j in range(1, 11)]  # w0 ten times, w9 once
     tokens = Tokens.learn(texts, "word", size=5)
     assert len(tokens) == 5
@@ -65,13 +65,13 @@ def test_the_vocabulary_is_the_most_frequent():
     assert (tokens.rows(["w0 w2 w3"], 3)[0] == UNKNOWN).tolist() == [False, False, True]
 
 
-def test_of_many_texts_what_comes_once_is_left_out():
+def test_words_that_occur_once_in_many_texts_are_left_out():
     texts = ["often"] * 999 + ["once"]
     assert "once" not in Tokens.learn(texts).tokenizer.get_vocab()
     assert "once" in Tokens.learn(texts[1:]).tokenizer.get_vocab()
 
 
-def test_pieces_of_words_are_known_where_words_are_not():
+def test_subwords_cover_unknown_words():
     texts = ["walk walking walked talk talking talked jump"] * 50
     seen = {kind: Tokens.learn(texts, kind, 60).rows(["jumping"], 8)[0] for kind in KINDS}
     assert seen["word"].tolist() == [UNKNOWN] + 7 * [PAD]
@@ -80,7 +80,7 @@ def test_pieces_of_words_are_known_where_words_are_not():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_learning_is_the_same_every_time_and_is_kept(kind):
+def test_a_vocabulary_is_reproducible_and_can_be_saved(kind):
     texts = [f"word{i % 7} other{i % 11} thing{i % 5} {i}" for i in range(100)]
     tokens = Tokens.learn(texts, kind, 80)
     again = Tokens.from_tensor(tokens.to_tensor())
@@ -89,9 +89,10 @@ def test_learning_is_the_same_every_time_and_is_kept(kind):
     assert len(again) == len(tokens)
 
 
-def test_unknown_kind_and_missing_package(monkeypatch):
-    with pytest.raises(FighterError, match="tokens='char': needs one of word, subword"):
+def test_an_unknown_kind_and_a_missing_package_are_refused(monkeypatch):
+    with pytest.raises(FighterError, match="word, subword") as error:
         Tokens.learn(["a"], "char")
+    assert (error.value.argument, error.value.value) == ("tokens", "char")
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(FighterError, match=r"needs tokenizers.*fighter\[text\]"):
         Tokens.learn(["a"])
@@ -104,7 +105,7 @@ def some(lengths=(2, 5, 3, 1), width=8) -> Texts:
     return Texts(rows, torch.arange(len(lengths)))
 
 
-def test_every_text_once():
+def test_batches_hold_every_text_once():
     texts = some(lengths=[3] * 10)
     plain = torch.cat(list(texts.batches(4)))
     assert plain.tolist() == list(range(10))
@@ -124,7 +125,7 @@ def test_a_batch_is_cut_to_its_longest_text():
     assert texts.gather(torch.tensor([1])).tokens.shape == (1, 5)
 
 
-def test_hold_out_takes_a_share_of_each_class():
+def test_the_same_share_of_each_class_is_held_out():
     labels = np.repeat([0, 1, 2], [100, 30, 1])
     held = hold_out(labels, 0.2, seed=0)
     assert np.bincount(labels[held], minlength=3).tolist() == [20, 6, 0]

@@ -1,6 +1,5 @@
-"""Graphs of forecasts that are made up, of any size."""
+"""Random graphs of forecasts, of any size."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -8,13 +7,13 @@ import torch
 
 from fighter.data.frequency import Frequency
 from fighter.data.time_axis import TimeAxis
-from fighter.explain import HopDiagnostics, LayerGraph, Measured, TemporalGraph
+from fighter.explain import HopDiagnostics, LayerGraph, LazyDiagnostics, TemporalGraph
 from fighter.explain.layer import HopParts
 
 NAMES = ("Größe €/MWh", "price_$_a_$", "_hidden", "Москва", "a\nb", "name " * 20, 7, "Δ", "x" * 300)
 
 
-def made_up(
+def random_graph(
     series: int = 3,
     lookback: int = 24,
     nodes: str = "series",
@@ -25,7 +24,7 @@ def made_up(
     heads: int = 2,
     powers: tuple[int, ...] = (0, 1, 2),
 ) -> TemporalGraph:
-    """The forecast of the second series, if there are two, three steps ahead."""
+    """A forecast of the second series, if there are two, three steps ahead."""
     rng = np.random.default_rng(0)
     freq = Frequency.parse(1 if integer else "h")
     times = freq.range(0 if integer else 1_700_000_000 // 3600 * 3600 * 10**9, lookback + 3)
@@ -48,13 +47,13 @@ def made_up(
         times=times[:lookback],
         past=10 + rng.normal(size=(lookback, len(ids))),
         sources=sources,
-        layers=tuple(layer(names, heads, powers) for _ in range(layers)),
+        layers=tuple(random_layer(names, heads, powers) for _ in range(layers)),
         freq=freq,
         axis=TimeAxis(kind="integer" if integer else "datetime"),
     )
 
 
-def layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerGraph:
+def random_layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerGraph:
     count = len(nodes)
     shape = (1, heads, count, count)
     parts = HopParts(
@@ -65,23 +64,23 @@ def layer(nodes: tuple[str, ...], heads: int, powers: tuple[int, ...]) -> LayerG
         tuple(torch.randn(1, heads, count, 4) for _ in powers),
     )
     weights = torch.stack(parts.graphs(), 2)[0].numpy()
-    return LayerGraph(nodes, powers, weights, weights * 0.3, 0.0, Measured(parts))
+    return LayerGraph(nodes, powers, weights, weights * 0.3, 0.0, LazyDiagnostics(parts))
 
 
-class Known(NamedTuple):
-    """Diagnostics that need not be measured."""
+class FixedDiagnostics(NamedTuple):
+    """Diagnostics that are given instead of measured."""
 
     diagnostics: HopDiagnostics
 
 
-def numbers(heads: int = 2, powers: tuple[int, ...] = (0, 1, 2), **more: float) -> HopDiagnostics:
-    """Diagnostics of which there is nothing to say, but for what is given."""
-    quiet = {
+def neutral_diagnostics(heads: int = 2, powers: tuple[int, ...] = (0, 1, 2)) -> HopDiagnostics:
+    """Diagnostics that cross no threshold."""
+    values = {
         "spectral_gap": 0.5, "dispersion": 0.5, "norm_share": 1 / len(powers),
         "signed_share": 1 / len(powers), "entropy": 0.5, "effective_sources": 4.0, "mean_lag": 4.0,
         "redundancy": 0.5,
     }  # fmt: skip
-    made = {name: torch.full((heads, len(powers)), value) for name, value in quiet.items()}
-    made["spectral_gap"] = made["spectral_gap"][:, 0]
-    made["redundancy"][:, -1] = float("nan")
-    return replace(HopDiagnostics(powers, **made), **more)
+    tensors = {name: torch.full((heads, len(powers)), value) for name, value in values.items()}
+    tensors["spectral_gap"] = tensors["spectral_gap"][:, 0]
+    tensors["redundancy"][:, -1] = float("nan")
+    return HopDiagnostics(powers, **tensors)

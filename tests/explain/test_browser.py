@@ -1,19 +1,21 @@
-"""The page in a real browser: it opens, its controls work, it is silent and asks for nothing."""
+"""The page in a real browser: its controls work, it logs nothing and requests nothing."""
 
 import shutil
 
 import numpy as np
 import pytest
 
-from fighter.explain.page import write
-from fighter.forecasting.report import save_report
+from fighter.explain.page import write_page
 
 from ..tables import tiny, waves
 from .test_page import NASTY, many
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine"),
+]
 
 GRID = ("north", "south", "east", "west", "coast", "valley")
 
@@ -30,17 +32,18 @@ def browser():
 
 @pytest.fixture
 def look(browser):
-    """Open a page; afterwards it must have said nothing and asked for nothing."""
-    said, contexts = [], []
+    """Open pages; check at the end that they logged nothing and requested nothing."""
+    messages, contexts = [], []
 
     def look(path, scheme="light"):
         contexts.append(
             browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
         )
         page = contexts[-1].new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: request.url == path.as_uri() or said.append(request.url))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        urls = {path.as_uri()}
+        page.on("request", lambda r: r.url in urls or messages.append(r.url))
         page.goto(path.as_uri())
         page.wait_for_selector("body[data-ready]", timeout=60_000)
         return page
@@ -48,7 +51,7 @@ def look(browser):
     yield look
     for context in contexts:
         context.close()
-    assert said == []
+    assert messages == []
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +62,12 @@ def grid():
 @pytest.fixture(scope="module")
 def report(grid, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "why.html"
-    save_report(grid, path, first=("south", 2))
+    grid.save_page(path, first=("south", 2))
     return path
 
 
 def drawn(page, picture: str, what: str):
-    """The trace of a picture that is called so."""
+    """Return the traces of a picture with this ``meta``."""
     find = "([id, what]) => document.getElementById(id).data.filter((t) => t.meta === what)"
     return page.evaluate(f"({find})(['{picture}', '{what}'])")
 
@@ -84,30 +87,30 @@ def rows(page, table: str) -> list[list[str]]:
     return page.eval_on_selector_all(f"#table-{table} tbody tr", read)
 
 
-def test_it_shows_the_forecast_that_was_asked_for(look, report, grid):
+def test_the_page_opens_with_the_chosen_forecast(look, report, grid):
     page, graph = look(report), grid.explain(unique_id="south", step=2)
     assert page.input_value("#series") == "1"
-    first, second = page.inner_text("#reading").split("\n")[::2]
+    first, second = page.inner_text("#summary").split("\n")[::2]
     assert graph.summary().startswith(first)
     assert second.startswith(graph.summary().splitlines()[1])
     assert drawn(page, "history", "target")[0]["y"] == [pytest.approx(graph.forecast, rel=1e-4)]
     assert bars(page) == pytest.approx(graph.sources.sum((0, 2)), abs=1e-3)
-    assert "not what the forecast would be without a value" in page.inner_text("#about")
+    assert "what the forecast would be without a value" in page.inner_text("#about")
     assert [trace["meta"] for trace in drawn(page, "history", "80 %")]
 
 
-def test_series_and_step(look, report, grid):
+def test_choosing_a_series_and_a_step(look, report, grid):
     page = look(report)
     page.select_option("#series", label="coast")
     page.locator("#step").fill("4")  # the fifth
     graph = grid.explain(unique_id="coast", step=5)
-    assert page.inner_text("#reading").startswith("coast at")
+    assert page.inner_text("#summary").startswith("coast at")
     assert drawn(page, "history", "target")[0]["y"] == [pytest.approx(graph.forecast, rel=1e-4)]
     assert bars(page) == pytest.approx(graph.sources.sum((0, 2)), abs=1e-3)
     assert page.inner_text("#step-name").startswith("5 ")
 
 
-def test_hops_and_threshold(look, report, grid):
+def test_choosing_hops_and_a_threshold(look, report, grid):
     page, graph = look(report), grid.explain(unique_id="south", step=2)
     page.select_option("#hop", "2")
     assert bars(page) == pytest.approx(graph.sources[2].sum(1), abs=1e-3)
@@ -123,7 +126,7 @@ def test_hops_and_threshold(look, report, grid):
     assert counts[0] > counts[1] > counts[2] >= 1
 
 
-def test_a_click_on_a_forecast_chooses_it(look, report):
+def test_a_click_on_a_forecast_selects_it(look, report):
     page = look(report)
     place = page.evaluate(
         """() => {
@@ -138,17 +141,17 @@ def test_a_click_on_a_forecast_chooses_it(look, report):
     page.wait_for_function("document.getElementById('step-name').textContent.startsWith('5 ')")
 
 
-def test_layer_head_and_hop_of_the_graph(look, report, grid):
+def test_choosing_layer_head_and_hop_of_the_graph(look, report, grid):
     page, graph = look(report), grid.explain(unique_id="south", step=2)
     page.locator("#threshold").fill("0")
 
     def check(parts: np.ndarray) -> None:
-        """The strongest edges between two nodes are drawn, with their numbers."""
+        """Check that the strongest edges between two nodes are drawn, with their numbers."""
         texts = drawn(page, "graph", "links")[0]["text"]
-        found = [float(text.split("part ")[1].replace("−", "-")) for text in texts]
-        per_member = parts[~np.eye(len(GRID), dtype=bool)]
-        first, wanted = (sorted(x, key=abs, reverse=True)[:4] for x in (found, per_member))
-        assert first == pytest.approx(wanted, rel=0.01)
+        shown = [float(text.split("part ")[1].replace("−", "-")) for text in texts]
+        between = parts[~np.eye(len(GRID), dtype=bool)]
+        largest, expected = (sorted(x, key=abs, reverse=True)[:4] for x in (shown, between))
+        assert largest == pytest.approx(expected, rel=0.01)
 
     check(graph.layers[0].parts.sum((0, 1)))
     page.select_option("#head", "1")
@@ -163,7 +166,7 @@ def test_layer_head_and_hop_of_the_graph(look, report, grid):
     assert float(page.inner_text("#diagnostics td:nth-child(2)")) == pytest.approx(gap, rel=1e-3)
 
 
-def test_the_numbers_stand_behind_the_pictures(look, report, grid):
+def test_the_tables_hold_the_numbers_of_the_pictures(look, report, grid):
     page, graph = look(report), grid.explain(unique_id="south", step=2)
     table = rows(page, "sources")
     assert len(table) == np.count_nonzero(graph.sources.any(0))
@@ -180,11 +183,11 @@ def test_the_numbers_stand_behind_the_pictures(look, report, grid):
     assert len(rows(page, "times")) == 12
     assert [len(row) for row in rows(page, "forecast")] == [7] * 6
     assert rows(page, "layer")
-    page.select_option("#series", label="east")  # open tables follow
+    page.select_option("#series", label="east")  # open tables are updated
     assert page.inner_text("#table-sources td") in GRID
 
 
-def test_it_is_dark_where_the_reader_wants_it(look, report):
+def test_the_page_follows_the_colour_scheme_of_the_reader(look, report):
     page = look(report, "dark")
     paper = "document.getElementById('history').layout.paper_bgcolor"
     dark = page.evaluate(paper)
@@ -206,7 +209,7 @@ KINDS = {
 
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 @pytest.mark.parametrize("kind", [*KINDS, "integers", "holes"])
-def test_every_kind_of_model_and_table(look, tmp_path, kind):
+def test_pages_of_every_kind_of_model_and_table(look, tmp_path, kind):
     settings, table = KINDS.get(kind, ({}, {}))
     df = waves(90, **table)
     if kind == "integers":
@@ -214,28 +217,30 @@ def test_every_kind_of_model_and_table(look, tmp_path, kind):
     if kind == "holes":
         df.loc[df.index[80:85], "y"] = np.nan
     model = tiny(**settings).fit(df)
-    save_report(model, tmp_path / "why.html", most=4)
+    model.save_page(tmp_path / "why.html", most=4)
     page = look(tmp_path / "why.html")
-    assert page.inner_text("#reading").startswith(str(model.context.ids[0]).split()[0])
+    assert page.inner_text("#summary").startswith(str(model.context.ids[0]).split()[0])
     assert marked(page) > 0
-    assert page.locator("#history .bars .point").count() == len(bars(page))  # not as lines
+    assert page.locator("#history .bars .point").count() == len(bars(page))  # drawn as bars
     assert page.locator("#layer-card").is_visible() == (kind != "linear")
-    assert page.locator("img").count() == 0  # of a name
+    assert page.locator("img").count() == 0  # names are escaped
     model.explain(unique_id=model.context.ids[0], step=2).save_html(tmp_path / "one.html")
     page = look(tmp_path / "one.html")
     assert page.is_disabled("#series")
     assert page.is_disabled("#step")
 
 
-def test_twenty_series_of_96_steps_open_in_a_moment(browser, grid, tmp_path):
+def test_a_page_of_1920_forecasts_opens_in_two_seconds(browser, grid, tmp_path):
     path = tmp_path / "why.html"
-    write(many(grid.explain(unique_id="south"), 20, 96, 336), path)
+    write_page(many(grid.explain(unique_id="south"), 20, 96, 336), path)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     meter = page.context.new_cdp_session(page)
-    meter.send("Performance.enable", {"timeDomain": "threadTicks"})  # a busy machine is not slow
+    meter.send(
+        "Performance.enable", {"timeDomain": "threadTicks"}
+    )  # CPU time: the machine may be busy
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]", timeout=60_000)
-    found = {m["name"]: m["value"] for m in meter.send("Performance.getMetrics")["metrics"]}
+    metrics = {m["name"]: m["value"] for m in meter.send("Performance.getMetrics")["metrics"]}
     page.close()
-    # 0.7 to 0.9 s, of which plotly takes 0.2; with all that it can do it would take 1.2.
-    assert found["TaskDuration"] < 2
+    # It takes 0.7 to 0.9 s, of which plotly takes 0.2; untrimmed, plotly would take 1.2.
+    assert metrics["TaskDuration"] < 2

@@ -12,8 +12,8 @@ from fighter.nn.adjacency import Adjacency
 B, S, D = 3, 7, 6
 
 
-class Given(Adjacency):
-    """A graph that is what it is told to be."""
+class FixedGraph(Adjacency):
+    """An adjacency that returns a given graph."""
 
     def __init__(self, a):
         super().__init__()
@@ -42,7 +42,7 @@ def norm(m):
 
 @torch.no_grad()
 def literal(layer, x):
-    """Every number by its definition, one example, head and hop after the other."""
+    """Compute every number by its definition, one example, head and hop at a time."""
     rows = {}
     for b in range(len(x)):
         t = layer.norm(x)[b]
@@ -84,7 +84,7 @@ def literal(layer, x):
         {"kappa": 3, "heads": 3, "mix_heads": True, "adjacency": "static", "nodes": S},
     ],
 )
-def test_every_number_is_its_definition(options):
+def test_every_number_matches_its_definition(options):
     layer, x = double(FighterLayer(D, **options)), inputs()
     table = diagnose(layer, x).table()
     expected = literal(layer, x)
@@ -94,46 +94,48 @@ def test_every_number_is_its_definition(options):
             assert row[name] == pytest.approx(value, rel=1e-9, abs=1e-12), name
 
 
-def test_signed_shares_add_up_to_one_and_the_first_hop_has_dispersion_one():
-    found = diagnose(double(FighterLayer(D, kappa=5, heads=2, norm=True)), inputs())
+def test_shares_add_up_to_one_and_hop_0_has_dispersion_one():
+    numbers = diagnose(double(FighterLayer(D, kappa=5, heads=2, norm=True)), inputs())
     ones = torch.ones(2, dtype=torch.float64)
-    torch.testing.assert_close(found.signed_share.sum(1), ones, rtol=0, atol=1e-14)
-    torch.testing.assert_close(found.norm_share.sum(1), ones, rtol=0, atol=1e-14)
-    torch.testing.assert_close(found.dispersion[:, 0], ones)
+    torch.testing.assert_close(numbers.signed_share.sum(1), ones, rtol=0, atol=1e-14)
+    torch.testing.assert_close(numbers.norm_share.sum(1), ones, rtol=0, atol=1e-14)
+    torch.testing.assert_close(numbers.dispersion[:, 0], ones)
 
 
 def test_a_graph_of_self_loops():
-    found = diagnose(double(FighterLayer(D, adjacency=Given(torch.eye(S)))), inputs())
-    assert found.spectral_gap.abs().max() < 1e-12
-    assert (found.entropy == 0).all()
-    assert (found.effective_sources == 1).all()
-    assert (found.mean_lag == 0).all()
-    torch.testing.assert_close(found.dispersion, torch.ones_like(found.dispersion))
-    torch.testing.assert_close(found.redundancy[0, :2], torch.ones(2, dtype=torch.float64))
+    numbers = diagnose(double(FighterLayer(D, adjacency=FixedGraph(torch.eye(S)))), inputs())
+    assert numbers.spectral_gap.abs().max() < 1e-12
+    assert (numbers.entropy == 0).all()
+    assert (numbers.effective_sources == 1).all()
+    assert (numbers.mean_lag == 0).all()
+    torch.testing.assert_close(numbers.dispersion, torch.ones_like(numbers.dispersion))
+    torch.testing.assert_close(numbers.redundancy[0, :2], torch.ones(2, dtype=torch.float64))
 
 
-def test_a_graph_that_mixes_everything_at_once():
+def test_a_uniform_graph():
     uniform = torch.full((S, S), 1 / S, dtype=torch.float64)
-    found = diagnose(double(FighterLayer(D, adjacency=Given(uniform))), inputs())
-    assert found.spectral_gap.item() == pytest.approx(1)
-    assert found.entropy[0, 1:].tolist() == pytest.approx([1, 1])
-    assert found.effective_sources[0, 1:].tolist() == pytest.approx([S, S])
-    assert found.dispersion[0, 1:].max() < 1e-12
-    assert found.redundancy[0, 1].item() == pytest.approx(1)
+    numbers = diagnose(double(FighterLayer(D, adjacency=FixedGraph(uniform))), inputs())
+    assert numbers.spectral_gap.item() == pytest.approx(1)
+    assert numbers.entropy[0, 1:].tolist() == pytest.approx([1, 1])
+    assert numbers.effective_sources[0, 1:].tolist() == pytest.approx([S, S])
+    assert numbers.dispersion[0, 1:].max() < 1e-12
+    assert numbers.redundancy[0, 1].item() == pytest.approx(1)
     lag = sum(abs(j - s) for j in range(S) for s in range(S)) / S**2
-    assert found.mean_lag[0, 1:].tolist() == pytest.approx([lag, lag])
+    assert numbers.mean_lag[0, 1:].tolist() == pytest.approx([lag, lag])
 
 
-def test_a_shift_has_no_gap_and_its_lag_grows_with_the_hop():
-    """On a ring λ₂ is another root of unity: hops never mix."""
-    found = diagnose(double(FighterLayer(D, adjacency=Given(torch.eye(S).roll(1, 0)))), inputs())
-    assert found.spectral_gap.abs().item() < 1e-12
-    assert found.effective_sources.tolist() == [[1, 1, 1]]
+def test_a_cyclic_shift_has_no_gap_and_its_lag_grows_with_the_hop():
+    """On a ring λ₂ is a root of unity, so hops never mix."""
+    numbers = diagnose(
+        double(FighterLayer(D, adjacency=FixedGraph(torch.eye(S).roll(1, 0)))), inputs()
+    )
+    assert numbers.spectral_gap.abs().item() < 1e-12
+    assert numbers.effective_sources.tolist() == [[1, 1, 1]]
     lags = [0, (S - 1 + S - 1) / S, (2 * (S - 2) + 2 * (S - 2)) / S]
-    assert found.mean_lag[0].tolist() == pytest.approx(lags)
+    assert numbers.mean_lag[0].tolist() == pytest.approx(lags)
 
 
-def test_under_a_causal_rule_the_gap_is_read_from_the_diagonal():
+def test_the_gap_of_a_causal_graph_follows_from_its_diagonal():
     layer, x = double(FighterLayer(D)), inputs()
     diagonal = layer.graph(x, causal=True).diagonal(dim1=-2, dim2=-1)
     expected = (1 - diagonal[..., 1:].amax(-1)).mean(0)
@@ -148,22 +150,22 @@ def test_padding_is_not_counted():
         assert row == pytest.approx(alone)
 
 
-def test_a_transformer_block_is_one_hop():
+def test_a_transformer_block_has_one_hop():
     block = double(TransformerEncoder([D, D, D], heads=2, norm=True, residual=True).layers[0])
     x = inputs()
-    found = diagnose(block, x)
-    assert found.powers == (1,)
-    torch.testing.assert_close(found.signed_share, torch.ones(2, 1, dtype=torch.float64))
-    torch.testing.assert_close(found.spectral_gap, spectral_gap(block.graph(x)).mean(0))
+    numbers = diagnose(block, x)
+    assert numbers.powers == (1,)
+    torch.testing.assert_close(numbers.signed_share, torch.ones(2, 1, dtype=torch.float64))
+    torch.testing.assert_close(numbers.spectral_gap, spectral_gap(block.graph(x)).mean(0))
     t = block.norm1(x)
     spread = [(block.graph(x) @ t[:, None]).var(-2, correction=0), t.var(1, correction=0)]
     expected = (spread[0].sum(-1) / spread[1].sum(-1, keepdim=True)).sqrt().mean(0)
-    torch.testing.assert_close(found.dispersion[:, 0], expected)
+    torch.testing.assert_close(numbers.dispersion[:, 0], expected)
 
 
-def test_a_table_is_json_even_where_numbers_are_undefined():
+def test_a_table_is_valid_json_even_where_numbers_are_undefined():
     rows = diagnose(FighterLayer(D, kappa=1), torch.ones(2, S, D)).table()
     (row,) = json.loads(json.dumps(rows, allow_nan=False))
-    assert row["dispersion"] is None  # nodes that are all alike have no spread to lose
+    assert row["dispersion"] is None  # equal nodes have no spread
     assert row["redundancy"] is None
     assert row["signed_share"] == pytest.approx(1)

@@ -11,15 +11,18 @@ def double(batch: Batch) -> Batch:
     return Batch(*(x.double() if x is not None and x.is_floating_point() else x for x in batch))
 
 
-@pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_network_is_affine_when_frozen_and_adds_up(variant, missing):
-    """Normalisation, cycle, basis, graphs, norms, activations: the whole forecast."""
+def test_every_frozen_network_is_affine_and_its_parts_add_up(variant):
+    """Check the whole forecast: normalisation, cycle, basis, graphs, norms and activations."""
     net = build(variant, 3).double().eval()
     for parameter in net.parameters():
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
-    batch = double(batch_of(2, 3, missing=missing))
+    for missing in (False, True):
+        check_affine(net, double(batch_of(2, 3, missing=missing)))
+
+
+def check_affine(net, batch: Batch) -> None:
     frozen = Frozen(lambda past: net(batch._replace(past=past), batch.start), batch.past)
     expected = net(batch, batch.start)
     torch.testing.assert_close(frozen.output, expected)
@@ -33,13 +36,13 @@ def test_every_network_is_affine_when_frozen_and_adds_up(variant, missing):
     torch.testing.assert_close(frozen(3 * past) - constant, 3 * (forecast - constant))
 
 
-def test_a_plain_network_is_not_affine():
-    """The test above can fail: without freezing the parts do not add up."""
+def test_a_network_that_is_not_frozen_is_not_affine():
+    """Show that the test above can fail."""
     net, batch = build("transformer", 3).double().eval(), double(batch_of(2, 3))
     forecast = net(batch, batch.start)
-    nothing = net(batch._replace(past=0 * batch.past), batch.start)
+    at_zero = net(batch._replace(past=0 * batch.past), batch.start)
     twice = net(batch._replace(past=2 * batch.past), batch.start)
-    assert not torch.allclose(twice - nothing, 2 * (forecast - nothing), atol=1e-3)
+    assert not torch.allclose(twice - at_zero, 2 * (forecast - at_zero), atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_a_plain_network_is_not_affine():
     [torch.nn.ReLU(), torch.nn.GELU(), torch.nn.SiLU(), torch.nn.Softplus(), torch.nn.Sigmoid()],
     ids=lambda a: type(a).__name__,
 )
-def test_activations_keep_their_value_and_their_zero(activation):
+def test_frozen_activations_keep_their_value_at_the_input_and_at_zero(activation):
     x = torch.tensor([-2.0, -0.5, 0.0, 0.5, 2.0], dtype=torch.float64)
     frozen = Frozen(activation, x)
     torch.testing.assert_close(frozen(x), activation(x))
@@ -55,7 +58,7 @@ def test_activations_keep_their_value_and_their_zero(activation):
     torch.testing.assert_close(frozen(2 * x) - frozen(0 * x), 2 * (frozen(x) - frozen(0 * x)))
 
 
-def test_the_graph_of_the_recorded_input_is_used():
+def test_attention_uses_the_graph_of_the_recorded_input():
     x = torch.randn(1, 5, 4, dtype=torch.float64)
 
     def attend(x):

@@ -29,10 +29,10 @@ def one(y):
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_inputs_and_constant_add_up(variant):
     core, function, x = setting(variant)
-    found = trace(core, function, x, one)
-    torch.testing.assert_close(found.total, one(function(x[None])[0]), rtol=1e-10, atol=1e-12)
-    total = found.inputs.sum() + found.constant
-    torch.testing.assert_close(total, found.total, rtol=1e-10, atol=1e-12)
+    result = trace(core, function, x, one)
+    torch.testing.assert_close(result.total, one(function(x[None])[0]), rtol=1e-10, atol=1e-12)
+    total = result.inputs.sum() + result.constant
+    torch.testing.assert_close(total, result.total, rtol=1e-10, atol=1e-12)
 
 
 OPTIONS = {
@@ -41,13 +41,13 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def test_hops_are_counted_over_all_layers():
-    """Two layers without skip: hop k is the sum over the pairs of powers that add up to k."""
+def test_hops_add_up_over_layers():
+    """In two layers without skip, hop k is the sum over all pairs of powers that add up to k."""
     torch.manual_seed(0)
     core = build_core("fighter", Task(LOOKBACK, HORIZON, SERIES), **OPTIONS).double().eval()
     x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
-    found = trace(core, core, x, one)
-    assert len(found.inputs) == 5
+    result = trace(core, core, x, one)
+    assert len(result.inputs) == 5
     frozen_gates = []
     hooks = [
         layer.activation.register_forward_hook(
@@ -75,10 +75,10 @@ def test_hops_are_counted_over_all_layers():
         y = (hidden @ core.head[2].weight.T).unflatten(-1, (1, HORIZON)) @ core.basis.T
         (slope,) = torch.autograd.grad(y[0, 1, 0, HORIZON // 2], start)
         expected[first + second] += (slope * x)[0]
-    torch.testing.assert_close(found.inputs, expected, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(result.inputs, expected, rtol=1e-9, atol=1e-12)
 
 
-def fainter(hop, theta):
+def scale(hop, theta):
     return lambda b: theta * hop(b)
 
 
@@ -92,8 +92,8 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_with_fainter_edges_k_hops_count_for_less_to_the_k(kind, monkeypatch):
-    """With A → θA the frozen network is a polynomial in θ; its coefficients are the hops."""
+def test_the_part_of_k_hops_grows_with_the_power_k_of_the_edges(kind, monkeypatch):
+    """With A → θA the frozen network is a polynomial in θ, and its coefficients are the hops."""
     torch.manual_seed(0)
     name, options = WHOLE[kind]
     core = build_core(name, Task(LOOKBACK, HORIZON, SERIES), width=8, heads=2, **options)
@@ -102,30 +102,30 @@ def test_with_fainter_edges_k_hops_count_for_less_to_the_k(kind, monkeypatch):
     inputs, frozen = trace(core, core, x, one).inputs, Frozen(core, x[None])
     hop, attend = FighterLayer._hop, TransformerBlock.attend
     for theta in (1.0, 0.7, -0.4, 0.0):
-        monkeypatch.setattr(FighterLayer, "_hop", lambda *a, by=theta: fainter(hop(*a), by))
+        monkeypatch.setattr(FighterLayer, "_hop", lambda *a, by=theta: scale(hop(*a), by))
         monkeypatch.setattr(
-            TransformerBlock, "attend", lambda me, h, v, by=theta: attend(me, fainter(h, by), v)
+            TransformerBlock, "attend", lambda me, h, v, by=theta: attend(me, scale(h, by), v)
         )
         expected = gradient_input(lambda z: one(frozen(z)[0]), x[None])[0]
         powers = theta ** torch.arange(len(inputs), dtype=torch.float64)
-        found = (powers[:, None, None] * inputs).sum(0)
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        result = (powers[:, None, None] * inputs).sum(0)
+        torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("make", [FighterEncoder, TransformerEncoder])
 @pytest.mark.parametrize("causal", [False, True])
-def test_masks_are_those_of_the_call(make, causal):
-    """Padding has no part, a causal rule leaves only the past, and edges add up under both."""
+def test_masks_of_the_call_are_respected(make, causal):
+    """Padding has no part, a causal layer uses only the past, and edges add up in both cases."""
     torch.manual_seed(0)
     encoder = make([4, 4, 4, 4], norm=True, residual=True, heads=2).double().eval()
     mask = torch.arange(7)[None] < 6
     x = torch.randn(7, 4, dtype=torch.float64)
-    found = trace(encoder, lambda x: encoder(x, mask, causal=causal), x, lambda y: y[4].sum())
-    torch.testing.assert_close(found.inputs.sum() + found.constant, found.total)
-    assert not found.inputs[:, 6].any()
-    assert found.inputs[1, 5].any() == (not causal)
-    assert found.layers
-    for layer in found.layers:
+    result = trace(encoder, lambda x: encoder(x, mask, causal=causal), x, lambda y: y[4].sum())
+    torch.testing.assert_close(result.inputs.sum() + result.constant, result.total)
+    assert not result.inputs[:, 6].any()
+    assert result.inputs[1, 5].any() == (not causal)
+    assert result.layers
+    for layer in result.layers:
         assert not layer.edges[..., 6].any()
         assert layer.edges[..., 5].any() == (not causal)
 
@@ -137,14 +137,14 @@ def test_a_layer_that_is_called_twice_counts_twice():
     twin = torch.nn.Sequential(layer, FighterLayer(4, kappa=3, heads=2, norm=True, residual=True))
     twin[1].load_state_dict(layer.state_dict())
     x = torch.randn(7, 4, dtype=torch.float64)
-    found, expected = (trace(net, net, x, lambda y: y[2, 1]) for net in (twice, twin.double()))
-    assert len(found.inputs) == 5
-    assert len(found.layers) == 2
-    torch.testing.assert_close(found.inputs, expected.inputs)
+    result, expected = (trace(net, net, x, lambda y: y[2, 1]) for net in (twice, twin.double()))
+    assert len(result.inputs) == 5
+    assert len(result.layers) == 2
+    torch.testing.assert_close(result.inputs, expected.inputs)
 
 
-def test_a_graph_that_is_not_the_one_walked_on_is_refused(monkeypatch):
-    """The parts are of the graph that is shown, the total is of the network."""
+def test_an_error_if_the_graph_is_not_the_one_the_network_used(monkeypatch):
+    """The parts come from layer.graph, the total from the network."""
     core, function, x = setting("fighter-series-mixed")
     graph = FighterLayer.graph
     monkeypatch.setattr(FighterLayer, "graph", lambda *args, **more: graph(*args, **more).mT)
@@ -153,27 +153,27 @@ def test_a_graph_that_is_not_the_one_walked_on_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("variant", ["fighter-time", "fighter-plain"])
-def test_edges_are_those_of_the_layer_alone(variant):
+def test_edges_equal_those_of_layer_edges(variant):
     core, function, x = setting(variant)
-    (found,) = trace(core, function, x, one).layers
+    (result,) = trace(core, function, x, one).layers
     layer, seen = core.encoder.layers[0], []
     hook = layer.register_forward_pre_hook(lambda module, args: seen.append(args[0]))
     function(x[None])
     hook.remove()
     alone = layer_edges(layer, seen[0], lambda y: one(core.readout(y, SERIES)[0])[None])
-    torch.testing.assert_close(found.edges, alone.edges, rtol=1e-10, atol=1e-12)
-    torch.testing.assert_close(found.rest, (alone.skip + alone.constant)[0])
+    torch.testing.assert_close(result.edges, alone.edges, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(result.rest, (alone.skip + alone.constant)[0])
 
 
 def test_patches_of_other_series_have_no_part():
     core, function, x = setting("fighter-patch")
-    found = trace(core, function, x, one)
-    assert not found.inputs[:, :, [0, 2]].any()
-    assert found.inputs[:, :, 1].any()
-    assert not found.layers[0].edges[[0, 2]].any()
+    result = trace(core, function, x, one)
+    assert not result.inputs[:, :, [0, 2]].any()
+    assert result.inputs[:, :, 1].any()
+    assert not result.layers[0].edges[[0, 2]].any()
 
 
-def test_dropout_does_not_act_and_the_mode_is_left_as_it_was():
+def test_dropout_is_off_and_the_training_mode_is_restored():
     core, function, x = setting("fighter-time")
     expected = trace(core, function, x, one).inputs
     core.train()
@@ -183,7 +183,7 @@ def test_dropout_does_not_act_and_the_mode_is_left_as_it_was():
     assert core.encoder.layers[0].training
 
 
-def test_what_is_not_affine_is_refused():
+def test_an_error_if_the_network_cannot_be_frozen():
     core, function, x = setting("fighter-time")
     with pytest.raises(FighterError, match="cannot be frozen"):
         trace(core, lambda z: function(z).exp(), x, one)
@@ -192,15 +192,15 @@ def test_what_is_not_affine_is_refused():
 @pytest.mark.parametrize(
     "variant", ["itransformer", "fighter-series-static", "fighter-series-mixed"]
 )
-def test_without_a_hop_only_the_series_itself_is_heard(variant):
+def test_without_a_hop_only_the_target_series_has_a_part(variant):
     core, function, x = setting(variant)
     inputs = trace(core, function, x, one).inputs
     assert inputs[0, :, 1].any()
     assert not inputs[0, :, [0, 2]].any()
-    assert inputs[1].all()  # one hop leads anywhere
+    assert inputs[1].all()  # one hop reaches every series
 
 
-def test_one_hop_of_a_transformer_is_its_attention():
+def test_the_one_hop_of_a_transformer_block_is_its_attention():
     core, function, x = setting("transformer")
     block = core.encoder.layers[0]
     with torch.no_grad():
@@ -210,8 +210,8 @@ def test_one_hop_of_a_transformer_is_its_attention():
     assert not inputs[1].any()
 
 
-def test_a_block_with_another_filter_is_not_taken_for_attention():
+def test_a_block_with_another_filter_of_the_graph_has_no_edges():
     core, function, x = setting("gfsa")
-    found = trace(core, function, x, one)
-    assert found.layers == []
-    assert len(found.inputs) == 1
+    result = trace(core, function, x, one)
+    assert result.layers == []
+    assert len(result.inputs) == 1

@@ -37,17 +37,17 @@ def weeks(count, weekly, seed=0):
 
 
 @pytest.mark.parametrize(("weekly", "period"), [(True, 168), (False, 24)])
-def test_the_period_is_the_one_that_fits_rows_it_has_not_seen(weekly, period):
+def test_the_period_fits_rows_it_was_not_taken_from(weekly, period):
     assert choose_period(panel(weeks(20, weekly)), 168 * 20) == period
 
 
-def test_noise_has_no_period_and_too_few_rows_show_none():
+def test_noise_and_short_tables_have_no_period():
     noise = np.random.default_rng(0).normal(size=168 * 10)
     assert choose_period(panel(noise), len(noise)) is None
     assert choose_period(panel(weeks(20, True)), 90) is None
 
 
-def test_the_period_looks_at_training_rows_only_and_bears_gaps():
+def test_the_period_ignores_validation_rows_and_gaps():
     values = weeks(20, True)
     changed = values.copy()
     changed[168 * 16 :] = 1e6
@@ -55,7 +55,7 @@ def test_the_period_looks_at_training_rows_only_and_bears_gaps():
     assert choose_period(panel(changed, observed=observed), 168 * 16) == 168
 
 
-def test_the_lookback_fits_the_data():
+def test_the_look_back_follows_season_horizon_and_rows():
     assert choose_lookback(24, (24, 168), 5000) == 96
     assert choose_lookback(96, (24, 168), 50_000) == 192
     assert choose_lookback(720, (144,), 50_000) == 512
@@ -66,7 +66,7 @@ def test_the_lookback_fits_the_data():
 @pytest.mark.parametrize(
     ("rows", "wanted"), [(1000, 150), (200, 30), (130, 20), (125, 20), (115, 0)]
 )
-def test_validation_never_takes_the_last_window_from_training(rows, wanted):
+def test_validation_leaves_a_window_to_train_on(rows, wanted):
     assert choose_validation(20, rows, lookback=80) == wanted
     assert wanted == 0 or rows - wanted >= 100
 
@@ -83,21 +83,21 @@ def test_size_and_epochs_grow_and_shrink_with_the_data():
     assert choose_epochs(steps=1000) == (10, 3)
 
 
-def test_a_year_is_told_when_two_have_been_seen_and_the_rest_without_a_cycle():
+def test_yearly_features_need_two_years_and_others_no_cycle():
     short, long = panel(np.zeros(500), "D"), panel(np.zeros(800), "D")
     week, year = (long.freq.calendar_names[i : i + 2] for i in (0, 2))
     assert (week[0], year[0]) == ("day_of_week_sin", "day_of_year_sin")
 
-    def told(days, cycle):
+    def features(days, cycle):
         return tuple(days.freq.calendar_names[i] for i in choose_calendar(days, days.length, cycle))
 
-    assert told(short, None) == week
-    assert told(short, 7) == ()
-    assert told(long, None) == week + year
-    assert told(long, 7) == year
+    assert features(short, None) == week
+    assert features(short, 7) == ()
+    assert features(long, None) == week + year
+    assert features(long, 7) == year
 
 
-def test_a_week_stands_outside_if_days_are_shown_whole_and_it_is_not():
+def test_a_cycle_longer_than_the_look_back_is_removed_before_normalising():
     hours = panel(np.zeros(500))
     cases = [(96, 168), (168, 168), (96, 24), (12, 24), (96, None)]
     assert [choose_cycle_before_norm(hours, *case) for case in cases] == [
@@ -109,14 +109,14 @@ def test_a_week_stands_outside_if_days_are_shown_whole_and_it_is_not():
     ]
 
 
-def test_too_short_is_told_in_numbers():
+def test_a_short_series_is_refused_with_the_numbers():
     with pytest.raises(
-        FighterError, match=r"series 0 has 40 points, needs lookback 96 \+ horizon 24 = 120"
+        FighterError, match=r"series 0 has 40 points, needs look-back 96 \+ horizon 24 = 120"
     ):
         check_rows(panel(np.zeros(40)), 96, 24)
 
 
-def test_a_discount_is_that_of_a_season():
+def test_the_discount_is_spread_over_a_season():
     assert choose_discount(8, (144, 1008)) == 1 / 18
     assert choose_discount(8, (24, 168)) == choose_discount(8, (7,)) == choose_discount(8, ())
     assert choose_discount(0, (24,)) == 0

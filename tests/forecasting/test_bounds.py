@@ -1,4 +1,4 @@
-"""Series that rest at a lowest or highest value are forecast within it."""
+"""Series with a natural bound are forecast within it."""
 
 import re
 
@@ -9,6 +9,7 @@ import pytest
 from fighter import Forecaster
 
 from ..tables import tiny
+from .small import small
 
 
 def light(rows: int = 600, names: str = "ab") -> pd.DataFrame:
@@ -32,7 +33,7 @@ def of(table: pd.DataFrame, name: str) -> np.ndarray:
     return table[table.unique_id == name].drop(columns=["unique_id", "ds"]).to_numpy()
 
 
-def test_nothing_is_forecast_below_a_floor(fitted, tmp_path):
+def test_nothing_is_forecast_below_the_bound(fitted, tmp_path):
     table = fitted.predict()
     assert of(table, "a").min() == 0.0
     assert of(table, "free").min() < -50
@@ -42,7 +43,7 @@ def test_nothing_is_forecast_below_a_floor(fitted, tmp_path):
     pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "m").predict(), table)
 
 
-def test_scores_are_of_the_same_forecasts(fitted):
+def test_evaluate_scores_the_bounded_forecasts(fitted):
     table, steps = light(), 48
     last = table.groupby("unique_id").tail(steps)
     forecasts = fitted.predict(table.drop(last.index)).merge(last)
@@ -54,25 +55,25 @@ def test_scores_are_of_the_same_forecasts(fitted):
     assert windows[windows.unique_id == "a"]["Fighter-lo-99"].min() == 0.0
 
 
-def test_a_series_that_has_been_lower_is_not_held(fitted):
+def test_a_look_back_beyond_the_bound_is_not_clamped(fitted):
     history = light()
     history.loc[history.groupby("unique_id").tail(24).index, "y"] -= 500
     assert of(fitted.predict(history), "a").min() < -100
 
 
-def test_other_series_have_limits_of_their_own():
-    model = tiny(48, 24, model="linear", cycle=None, width=None, heads=None, layers=None)
+def test_new_series_get_their_own_bounds():
+    model = small("linear", 48, 24, cycle=None)
     model.fit(light())
     assert of(model.predict(light(names="xyz")), "z").min() == 0.0
 
 
-def test_an_explanation_names_the_limit(fitted):
+def test_an_explanation_has_a_term_for_the_bound(fitted):
     table = fitted.predict()
     a = table[table.unique_id == "a"].reset_index(drop=True)
     night, day = int(a.Fighter.idxmin()) + 1, int(a.Fighter.idxmax()) + 1
     held, open_ = (fitted.explain(unique_id="a", step=step) for step in (night, day))
-    assert held.terms["limit"] > 0
+    assert held.terms["bound"] > 0
     assert held.forecast == 0.0
     assert sum(held.terms.values()) + held.sources.sum() == pytest.approx(held.forecast, abs=1e-9)
-    assert re.search(r"past values \S+, limit \+\S+\.\n", str(held))
-    assert "limit" not in open_.terms
+    assert re.search(r"past values \S+, bound \+\S+\.\n", str(held))
+    assert "bound" not in open_.terms

@@ -1,6 +1,6 @@
-"""What a setting does to each model, and models that learn nothing."""
+"""Settings that reach each model, and models that learn nothing."""
 
-import re
+from dataclasses import asdict, fields
 
 import numpy as np
 import pandas as pd
@@ -10,69 +10,61 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter import Forecaster
 from fighter.data.windows import Batch
-from fighter.forecasting.forecaster import COLUMNS, NETWORK
-from fighter.models import CORES, ForecastNet, Task, build_core, core_options
+from fighter.models import MODELS, ForecastNet, Task, build_core
 
 from ..tables import waves
 from .small import small
 
-UNLEARNED = [name for name, core in CORES.items() if not core.trainable]
+UNTRAINED = [name for name, config in MODELS.items() if not config.trainable]
 NAN = float("nan")
 
 
 def fit(model: str, df: pd.DataFrame | None = None, **settings) -> Forecaster:
     settings = {"horizon": 3, "lookback": 12, "max_epochs": 1, "verbose": False, **settings}
-    return Forecaster(model=model, **settings).fit(waves(48) if df is None else df)
+    return Forecaster.from_flat(model=model, **settings).fit(waves(48) if df is None else df)
 
 
 # ---- settings --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", CORES)
-def test_what_is_given_reaches_the_core(model, monkeypatch):
+@pytest.mark.parametrize("model", MODELS)
+def test_given_settings_reach_the_network(model):
     given = {"width": 24, "dropout": 0.25, "heads": 3, "layers": 1, "kappa": 2, "nodes": "patch"}
     given |= {"adjacency": "mixed", "members": 1}
-    given = {name: value for name, value in given.items() if name in core_options(model)}
-    seen = {}
-
-    def spy(name, task, **options):
-        seen.update(options)
-        return build_core(name, task, **options)
-
-    monkeypatch.setattr("fighter.forecasting.forecaster.build_core", spy)
-    fit(model, **given)
-    assert seen == given
+    names = {f.name for f in fields(MODELS[model])}
+    given = {name: value for name, value in given.items() if name in names}
+    plan = fit(model, **given).plan
+    assert asdict(plan.model) == asdict(MODELS[model](**given))
 
 
-def test_members_reach_the_core():
+def test_members_reach_the_network():
     model = fit("fighter", members=2, width=8)
     assert model.network.core.members == 2
-    assert model.plan.network["width"] == 8
+    assert model.plan.model.width == 8
 
 
-@pytest.mark.parametrize("model", CORES)
-def test_what_is_not_given_is_the_models_own(model):
-    plan = fit(model).plan.network
-    own = {name: value for name, value in core_options(model).items() if name in NETWORK}
+@pytest.mark.parametrize("model", MODELS)
+def test_settings_left_out_are_the_models_own_or_chosen(model):
+    chosen = {}
     if model in ("fighter", "transformer"):  # by the size of the data, the smallest
-        own |= {"width": 64, "dropout": 0.2}
+        chosen |= {"width": 64, "dropout": 0.2}
     if model == "fighter":  # over a few series
-        own |= {"members": 4}
-    assert plan == own
+        chosen |= {"members": 4, "adjacency": "lazy"}
+    assert fit(model).plan.model == MODELS[model](**chosen)
 
 
 def test_defaults_of_fighter():
-    plan = fit("fighter").plan.network
-    assert (plan["nodes"], plan["kappa"], plan["adjacency"]) == ("series", 3, "lazy")
-    assert fit("fighter", nodes="patch").plan.network["adjacency"] == "cosine"
-    assert fit("fighter", nodes="time", adjacency="static").plan.network["adjacency"] == "static"
+    chosen = fit("fighter").plan.model
+    assert (chosen.nodes, chosen.kappa, chosen.adjacency) == ("series", 3, "lazy")
+    assert fit("fighter", nodes="patch").plan.model.adjacency == "cosine"
+    assert fit("fighter", nodes="time", adjacency="static").plan.model.adjacency == "static"
     many = waves(24, ids=range(501))
-    plan = fit("fighter", many, lookback=3, width=8, heads=1, layers=1, batch_size=64).plan
-    assert plan.network["adjacency"] == "cosine"
+    chosen = fit("fighter", many, lookback=3, width=8, heads=1, layers=1, batch_size=64).plan.model
+    assert (chosen.adjacency, chosen.members) == ("cosine", 1)
 
 
-def test_reversion_is_learned_where_levels_do_not_stay():
-    """An AR(1) process: the further ahead, the less of its level is left."""
+def test_reversion_is_learned_where_levels_revert():
+    """In an AR(1) process less of the level is left, the further ahead the step."""
     noise = np.random.default_rng(0).normal(size=1200)
     values = np.zeros_like(noise)
     for t in range(1, len(values)):
@@ -89,34 +81,33 @@ def test_reversion_is_learned_where_levels_do_not_stay():
 
 
 def test_names_of_columns():
-    assert list(COLUMNS.values()) == [
+    assert [config.column for config in MODELS.values()] == [
         "Fighter", "Autoformer", "CycleNet", "DLinear", "GCN", "GFSA", "Informer", "iTransformer",
         "Linear", "WindowMean", "SeasonalNaive", "NormLin", "PatchTST", "Reformer", "RepeatLast",
         "Seq2Seq", "Transformer",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", CORES)
-def test_docstring_says_which_models_serve_other_series(model):
-    assert f'"{model}"' in str(Forecaster.__doc__)
-    served = str(Forecaster.__doc__).partition("Other series")[2].partition("level:")[0]
+@pytest.mark.parametrize("model", MODELS)
+def test_which_models_serve_other_series(model):
     others = {"adjacency": "cosine"} if model == "fighter" else {}
-    free = not small(model, cycle=None, max_epochs=1, **others).fit(waves(48))._tied()
-    assert free == (model in re.findall(r"\w+", served) or model in UNLEARNED)
+    fitted = small(model, cycle=None, max_epochs=1, **others).fit(waves(48)).fitted
+    free = {"fighter", "itransformer", "patchtst", "cyclenet", "linear", "dlinear", *UNTRAINED}
+    assert (not fitted.alternative) == (model in free)
 
 
 # ---- nothing to learn ------------------------------------------------------------------------
 
 
-def test_which_learn_nothing():
-    assert UNLEARNED == ["mean", "naive", "repeat"]
-    for name in CORES:
+def test_untrained_models_have_no_parameters():
+    assert UNTRAINED == ["mean", "naive", "repeat"]
+    for name in MODELS:
         core = build_core(name, Task(12, 3, 2, period=4))
         assert core.trainable == bool(list(core.parameters()))
 
 
-@pytest.mark.parametrize("model", UNLEARNED)
-def test_nothing_around_it_learns_either(model):
+@pytest.mark.parametrize("model", UNTRAINED)
+def test_nothing_around_an_untrained_model_is_trained(model):
     df = waves(48).assign(known=1.0)
     fitted = fit(model, df, cycle=4, future=["known"])
     assert not list(fitted.network.parameters())
@@ -130,7 +121,7 @@ def future(rows: int, name: str) -> pd.DataFrame:
 
 
 def net(model: str, past: list, period: int | None = None) -> list:
-    """The forecast of one window of one series, three steps; NaN was not observed."""
+    """Return three forecast steps for one window of one series; NaN means not observed."""
     values = torch.tensor(past)[None, :, None]
     seen = ~values.isnan()
     network = ForecastNet(build_core(model, Task(len(past), 3, 1, period=period)))
@@ -140,9 +131,9 @@ def net(model: str, past: list, period: int | None = None) -> list:
     return network(batch, batch.start).flatten().tolist()
 
 
-@pytest.mark.parametrize("model", UNLEARNED)
-def test_nothing_waits_for_a_value(model):
-    """Tensors without values refuse what a CUDA graph cannot hold: to be looked at on the way."""
+@pytest.mark.parametrize("model", UNTRAINED)
+def test_untrained_models_do_not_look_at_values_on_the_host(model):
+    """Fake tensors refuse what a CUDA graph cannot hold: reading a value."""
     with FakeTensorMode():
         network = ForecastNet(build_core(model, Task(12, 3, 2, period=5)))
         past, seen = torch.empty(4, 12, 2), torch.ones(4, 12, 2, dtype=torch.bool)
@@ -150,20 +141,20 @@ def test_nothing_waits_for_a_value(model):
         assert network(Batch(past, past[:, :3], seen, None, start), start).shape == (4, 3, 2, 1)
 
 
-def test_the_last_value_is_the_last_that_was_observed():
+def test_repeat_takes_the_last_observed_value():
     assert net("repeat", [1.0, 5.0, 2.0]) == [2, 2, 2]
     assert net("repeat", [1.0, 5.0, NAN]) == [5, 5, 5]
     assert net("repeat", [1.0, NAN, NAN]) == [1, 1, 1]
     assert net("repeat", [NAN, NAN, NAN]) == [0, 0, 0]  # of nothing, the mean of training
 
 
-def test_the_mean_is_of_what_was_observed():
+def test_mean_is_over_observed_values():
     assert net("mean", [1.0, 5.0, 3.0]) == [3, 3, 3]
     assert net("mean", [NAN, 5.0, NAN, 1.0]) == [3, 3, 3]
     assert net("mean", [NAN, NAN, NAN]) == [0, 0, 0]
 
 
-def test_a_season_is_made_of_what_was_observed_in_earlier_ones():
+def test_naive_fills_gaps_from_earlier_seasons():
     assert net("naive", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 3) == [4, 5, 6]
     assert net("naive", [1.0, 2.0, 3.0, 4.0, NAN, 6.0], 3) == [4, 2, 6]
     assert net("naive", [9.0, 1.0, 2.0, 3.0, NAN, 5.0, 6.0, NAN], 3) == [5, 6, 1]  # 2⅔ seasons
@@ -182,9 +173,9 @@ def test_a_season_is_made_of_what_was_observed_in_earlier_ones():
         ("naive", lambda y: [y[-4], y[-3], y[-6], y[-1]]),  # y[-2] is not there
     ],
 )
-def test_a_hole_in_the_table(model, wanted):
+def test_a_gap_in_the_table(model, wanted):
     y = np.arange(48.0) ** 2  # its end is far from its mean
     y[-2] = NAN
     df = waves(48, ids=("a",)).assign(y=y)
     forecast = fit(model, df, cycle=4, horizon=4).predict()
-    assert forecast[COLUMNS[model]].to_numpy() == pytest.approx(wanted(y), rel=1e-5)
+    assert forecast[MODELS[model].column].to_numpy() == pytest.approx(wanted(y), rel=1e-5)

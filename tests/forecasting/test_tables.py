@@ -1,4 +1,4 @@
-"""Data in, forecast out."""
+"""From tables of all kinds to forecasts."""
 
 import datetime as dt
 
@@ -11,7 +11,7 @@ import torch
 
 from fighter import FighterError
 from fighter.errors import DataWarning
-from fighter.models import CORES
+from fighter.models import MODELS
 
 from ..tables import CONVERT, tail, tiny, waves, wide
 from ..training.nets import same_weights
@@ -30,7 +30,7 @@ def rows_of(table) -> dict[str, list]:
 
 @pytest.mark.parametrize("backend", CONVERT)
 @pytest.mark.parametrize("shape", ["long", "wide", "renamed"])
-def test_same_type_out_and_the_same_forecast(backend, shape):
+def test_every_table_type_and_layout_gives_the_same_forecast(backend, shape):
     df, names, settings = waves(60), ("unique_id", "ds"), {}
     expected = tiny().fit(df).predict()
     if shape == "wide":
@@ -50,7 +50,7 @@ def test_same_type_out_and_the_same_forecast(backend, shape):
         assert found["Fighter"] == pytest.approx(expected.Fighter.tolist(), rel=1e-6)
 
 
-def test_order_of_rows_and_of_ids_does_not_matter():
+def test_the_order_of_rows_and_ids_does_not_matter():
     df = waves(60, ids=("a", "b", "c"))
     model = tiny().fit(df)
     expected = model.predict(df)
@@ -62,7 +62,7 @@ def test_order_of_rows_and_of_ids_does_not_matter():
         assert np.array_equal(found, right)
 
 
-def test_each_series_is_forecast_from_its_own_end_and_start():
+def test_each_series_is_forecast_from_its_own_end():
     df = waves(100, ids=("a", "b", "c"))
     a, b, c = (df[df.unique_id == name] for name in "abc")
     uneven = pd.concat([a, b[:70], c[30:]])
@@ -81,7 +81,7 @@ def test_each_series_is_forecast_from_its_own_end_and_start():
 
 
 @pytest.mark.parametrize("step", [1, 5])
-def test_integer_axis(step):
+def test_integers_work_as_time_axis(step):
     df = waves(60)
     df["ds"] = np.tile(100 + step * np.arange(60), 2)
     forecast = tiny().fit(df).predict()
@@ -99,7 +99,7 @@ def test_integer_axis(step):
         ("10min", "2024-01-01", "2024-01-01 20:00"),
     ],
 )
-def test_calendars(freq, start, first):
+def test_forecast_stamps_follow_the_frequency(freq, start, first):
     forecast = tiny().fit(waves(120, freq=freq, start=start)).predict()
     stamps = pd.date_range(first, periods=6, freq=freq)
     assert forecast[forecast.unique_id == "a"].ds.tolist() == stamps.tolist()
@@ -113,14 +113,14 @@ def test_dates_come_back_as_dates():
     assert forecast.ds[0] == dt.date(2024, 3, 1)
 
 
-def test_ten_minutes_with_missing_stamps_doubles_and_sentinels():
+def test_gaps_duplicates_and_sentinels_are_reported():
     df = waves(200, freq="10min")
     df.loc[[5, 250], "y"] = -9999
     df.loc[7, "y"] = np.nan
     broken = pd.concat([df.drop(index=[50, 51, 52, 333]), df.loc[[80]]])
-    with pytest.warns(DataWarning) as told:
+    with pytest.warns(DataWarning) as warned:
         model = tiny(missing_values=[-9999]).fit(broken)
-    (message,) = (str(warning.message) for warning in told)
+    (message,) = (str(warning.message) for warning in warned)
     assert "1 duplicated time stamp (first: 'a' at 2024-01-01 13:20)" in message
     assert (
         "4 missing time stamps in 2 series ('a' 3, 'b' 1; first: 'a' at 2024-01-01 08:20)"
@@ -135,8 +135,8 @@ def test_ten_minutes_with_missing_stamps_doubles_and_sentinels():
 
 
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
-def test_what_is_not_observed_does_not_matter():
-    """Two marks for missing, hidden under different numbers: equal weights, equal forecasts."""
+def test_values_that_are_not_observed_do_not_matter():
+    """Two different marks for missing values give equal weights and forecasts."""
     fits = []
     for mark in (-9999.0, 31.5):
         df = waves(80)
@@ -149,7 +149,7 @@ def test_what_is_not_observed_does_not_matter():
 
 
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
-@pytest.mark.parametrize("model", CORES)
+@pytest.mark.parametrize("model", MODELS)
 def test_a_forecast_is_never_nan(model):
     df = waves(80, ids=("a", "b", "c"))
     df.loc[(df.unique_id == "b") & (df.ds >= df.ds.max() - pd.Timedelta(hours=20)), "y"] = np.nan
@@ -161,7 +161,7 @@ def test_a_forecast_is_never_nan(model):
     assert b.between(0, 20).all()  # no look-back at all: about the level of its past
 
 
-def test_constant_series():
+def test_a_constant_series_is_forecast_as_constant():
     df = waves(80)
     df.loc[df.unique_id == "a", "y"] = 7.0
     forecast = tiny(level=[80]).fit(df).predict()
@@ -182,10 +182,10 @@ def test_huge_and_tiny_values_keep_their_precision(level, spread):
     assert np.allclose((moved - level) / spread, plain, atol=2e-2)
 
 
-def test_too_short_says_the_numbers():
+def test_a_table_that_is_too_short_is_refused_with_the_numbers():
     with pytest.raises(FighterError) as error:
         tiny(horizon=24, lookback=96).fit(waves(40, ids=("a",)))
-    assert "series 'a' has 40 points, needs lookback 96 + horizon 24 = 120" in str(error.value)
+    assert "series 'a' has 40 points, needs look-back 96 + horizon 24 = 120" in str(error.value)
     with pytest.raises(FighterError, match="intervals are calibrated on validation rows, and 20"):
         tiny(level=[80]).fit(waves(20))
 
@@ -193,15 +193,15 @@ def test_too_short_says_the_numbers():
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda df: df.head(0), "The table is empty"),
-        (lambda df: df.rename(columns={"y": "Y"}), "no target column 'y'.*Did you mean 'Y'"),
+        (lambda df: df.head(0), "empty"),
+        (lambda df: df.rename(columns={"y": "Y"}), "target_col='y'.*Did you mean 'Y'"),
         (lambda df: df.assign(y=df.y.astype(str) + "x"), "must hold numbers"),
         (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
-        (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value: 'b'"),
-        (lambda df: df.to_numpy(), "Expected a pandas, polars or pyarrow table"),
+        (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value, 'b'"),
+        (lambda df: df.to_numpy(), "pandas, polars or pyarrow"),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_nothing_is_written(spoil, message, tmp_path):
+def test_unusable_tables_are_refused_and_nothing_is_written(spoil, message, tmp_path):
     place = tmp_path / "run"
     model = tiny()
     with pytest.raises(FighterError, match=message):
@@ -211,7 +211,7 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(spoil, message, t
         model.predict()
 
 
-def test_a_short_history_is_enough_to_predict_from():
+def test_predict_accepts_a_history_shorter_than_the_look_back():
     df = waves(80)
     model = tiny().fit(df)
     forecast = model.predict(df.groupby("unique_id").tail(3))
@@ -222,7 +222,7 @@ def test_a_short_history_is_enough_to_predict_from():
 # ---- later data, other series --------------------------------------------------------------------
 
 
-def test_predicting_later_data_is_what_a_fresh_window_gives():
+def test_only_the_look_back_matters_for_later_data():
     """The same look-back gives the same forecast, whatever lies before it in the table."""
     df = waves(130)
     model = tiny(cycle=24).fit(tail(df, 30))
@@ -235,8 +235,8 @@ def test_predicting_later_data_is_what_a_fresh_window_gives():
 
 
 @pytest.mark.parametrize("shift", [-31, -24, 0, 7, 100])
-def test_phase_of_the_cycle_for_data_that_begin_elsewhere(shift):
-    """A cycle of seven values, and tables that begin at any of them, also before the training."""
+def test_the_phase_of_the_cycle_follows_the_time_stamps(shift):
+    """Tables may begin anywhere in the cycle, also before the training table."""
     profile = np.array([0.0, 5, -3, 2, 8, 1, -7])
     step = np.arange(140)
     df = pd.DataFrame(
@@ -252,7 +252,7 @@ def test_phase_of_the_cycle_for_data_that_begin_elsewhere(shift):
     assert np.allclose(forecast.iloc[:, 2], expected, atol=0.5)
 
 
-def test_unseen_series_and_subsets_where_nothing_is_tied():
+def test_models_without_series_weights_serve_new_series_and_subsets():
     df = waves(80, ids=("a", "b", "c"))
     model = tiny(adjacency="cosine", cycle=None, level=[80]).fit(df)
     new = waves(80, ids=("x", "y"))
@@ -272,7 +272,7 @@ def test_unseen_series_and_subsets_where_nothing_is_tied():
     assert set(mixed.unique_id) == {"c", "x"}
 
 
-def test_patches_serve_each_series_by_itself():
+def test_patches_forecast_each_series_by_itself():
     df = waves(80, ids=("a", "b", "c"))
     model = tiny(nodes="patch", cycle=None).fit(df)
     whole, part = model.predict(df), model.predict(df[df.unique_id == "b"])
@@ -289,7 +289,7 @@ def test_patches_serve_each_series_by_itself():
         ({"model": "transformer"}, 'fit with model="fighter" with adjacency="cosine"'),
     ],
 )
-def test_tied_settings_are_named(settings, alternative):
+def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, alternative):
     df = waves(80)
     model = tiny(**{"cycle": None, **settings}).fit(df)
     with pytest.raises(FighterError) as error:
@@ -300,7 +300,7 @@ def test_tied_settings_are_named(settings, alternative):
         model.predict(df[df.unique_id == "a"])
 
 
-def test_random_numbers_of_the_user_are_left_alone():
+def test_the_users_random_state_is_left_alone():
     np.random.seed(3)
     torch.manual_seed(3)
     before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].copy()

@@ -1,4 +1,4 @@
-"""The operator written out as the formula says, to measure every other way against."""
+"""The operator computed literally from its formula, as the reference for all backends."""
 
 import torch
 
@@ -24,7 +24,7 @@ def draw(batch=2, heads=2, nodes=9, query=4, width=4, kappa=3, dtype=torch.float
 
 
 def masks(kind, batch, heads, nodes):
-    """One mask of each kind that the operator takes."""
+    """Make a mask of each kind that the operator accepts."""
     if kind == "padding":  # sequences of length nodes, nodes-1, …
         return torch.arange(nodes) < torch.arange(nodes, nodes - batch, -1)[:, None]
     if kind == "pairs":

@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -5,18 +7,21 @@ from hypothesis import strategies as st
 
 from fighter.hops import adjacency, hop_features, multi_hop
 from tests.hops.oracle import draw, literal, masks, value_and_gradients
+from tests.pairs import pairs
 
 FAST = ["stored", "sdpa", "auto"]
+KINDS = ["none", "padding", "pairs", "added"]
 
 
-@pytest.mark.parametrize("backend", ["reference", *FAST])
-@pytest.mark.parametrize(("heads", "query", "width"), [(1, 4, 4), (3, 3, 8), (2, 8, 3)])
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("kind", ["none", "padding", "pairs", "added"])
-@pytest.mark.parametrize("kappa", [1, 2, 3, 5])
-def test_equals_the_formula_in_value_and_every_gradient(
-    backend, heads, query, width, causal, kind, kappa
-):
+# Every mask, causal or not, meets every backend.
+@pairs(
+    backend=["reference", *FAST],
+    rule=product(KINDS, [False, True]),
+    shape=[(1, 4, 4), (3, 3, 8), (2, 8, 3)],
+    kappa=[1, 2, 3, 5],
+)
+def test_values_and_gradients_equal_the_formula(backend, rule, shape, kappa):
+    (kind, causal), (heads, query, width) = rule, shape
     q, k, blocks = draw(heads=heads, query=query, width=width, kappa=kappa)
     mask = masks(kind, 2, heads, 9)
     options = {"mask": mask, "causal": causal, "scale": 0.7}
@@ -27,7 +32,7 @@ def test_equals_the_formula_in_value_and_every_gradient(
         lambda q, k, b: literal(q, k, b, range(kappa), **options), q, k, blocks
     )
     for got, wanted in zip(ours, truth, strict=True):
-        if got is None:  # κ=1: no graph, no gradient
+        if got is None:  # κ=1 has no graph, hence no gradient
             assert kappa == 1
             assert wanted.abs().max() == 0
         else:
@@ -45,7 +50,9 @@ def test_equals_the_formula_in_value_and_every_gradient(
     causal=st.booleans(),
     backend=st.sampled_from(FAST),
 )
-def test_any_shape_and_any_powers(batch, heads, nodes, query, width, powers, causal, backend):
+def test_any_shape_and_any_powers_equal_the_formula(
+    batch, heads, nodes, query, width, powers, causal, backend
+):
     q, k, blocks = draw(batch, heads, nodes, query, width, len(powers), grad=False)
     y = multi_hop(q, k, blocks, powers=powers, causal=causal, backend=backend)
     torch.testing.assert_close(
@@ -57,7 +64,7 @@ def test_any_shape_and_any_powers(batch, heads, nodes, query, width, powers, cau
         torch.testing.assert_close(feature, wanted, rtol=1e-11, atol=1e-11)
 
 
-def test_hop_features_have_the_same_gradients_by_every_backend():
+def test_all_backends_give_hop_features_the_same_gradients():
     q, k, (x,) = draw(kappa=1, width=6)
     gradients = [
         torch.autograd.grad(
@@ -70,11 +77,13 @@ def test_hop_features_have_the_same_gradients_by_every_backend():
         torch.testing.assert_close(other, gradients[0], rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("backend", ["reference", *FAST])
-@pytest.mark.parametrize("content", [1e3, 1e30, float("nan"), float("inf")])
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("causal", [False, True])
-def test_padding_never_reaches_a_valid_row(backend, content, side, causal):
+@pairs(
+    backend=["reference", *FAST],
+    content=[1e3, 1e30, float("nan"), float("inf")],
+    rule=product(["right", "left"], [False, True]),
+)
+def test_padding_never_reaches_a_valid_row(backend, content, rule):
+    side, causal = rule
     q, k, blocks = draw(nodes=10, kappa=4)
     mask = torch.ones(2, 10, dtype=torch.bool)
     mask[1, 6:] = False
@@ -94,9 +103,9 @@ def test_padding_never_reaches_a_valid_row(backend, content, side, causal):
         torch.testing.assert_close(dirty_gradient[~hidden], clean_gradient[~hidden])
 
 
-@pytest.mark.parametrize("kind", ["none", "padding", "pairs", "added"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_graph_is_row_stochastic_and_hidden_nodes_have_no_edges(kind, causal):
+def test_rows_of_the_graph_sum_to_one_and_hidden_nodes_have_no_edges(kind, causal):
     q, k, _ = draw(batch=2, nodes=12)
     mask = masks(kind, 2, 2, 12)
     a = adjacency(q, k, mask=mask, causal=causal)
@@ -119,7 +128,7 @@ def test_low_precision_stays_close_to_float64():
         assert (y.double() - truth).abs().max() < tolerance * truth.abs().max()
 
 
-def test_autocast_lets_mixed_dtypes_through():
+def test_autocast_allows_mixed_dtypes():
     q, k, blocks = draw(dtype=torch.float32, nodes=20)
     truth = multi_hop(q, k, blocks)
     with torch.autocast("cpu", torch.bfloat16):

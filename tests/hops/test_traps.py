@@ -1,4 +1,4 @@
-"""Each way in which fused attention can go wrong without a word, and that it does not here."""
+"""Fused attention can go wrong silently in many ways; none of them happens here."""
 
 import subprocess
 import sys
@@ -16,14 +16,14 @@ NODES = 2048
 
 
 def pair_tensors(function):
-    """Tensors kept for backward that have one number for every pair of nodes."""
+    """Return the tensors kept for backward that have one number for every pair of nodes."""
     return [t for t in saved_tensors(function) if t.nbytes >= NODES * NODES]
 
 
 @pytest.mark.parametrize("kind", ["none", "padding"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("query", "width"), [(16, 16), (8, 16), (16, 8), (5, 7)])
-def test_nothing_of_nodes_by_nodes_is_kept(kind, causal, query, width):
+def test_no_matrix_of_nodes_by_nodes_is_kept_for_backward(kind, causal, query, width):
     q, k, blocks = draw(1, 2, NODES, query, width, 3, dtype=torch.float32)
     mask = masks(kind, 1, 2, NODES)
     assert not pair_tensors(
@@ -31,7 +31,7 @@ def test_nothing_of_nodes_by_nodes_is_kept(kind, causal, query, width):
     )
 
 
-def test_a_mask_of_pairs_is_kept_once_not_once_per_hop():
+def test_a_mask_of_pairs_is_kept_once_for_all_hops():
     q, k, blocks = draw(1, 2, NODES, 16, 16, 4, dtype=torch.float32)
     mask = torch.ones(1, 1, NODES, NODES, dtype=torch.bool).tril()
     kept = pair_tensors(lambda: multi_hop(q, k, blocks, mask=mask, backend="sdpa"))
@@ -39,17 +39,18 @@ def test_a_mask_of_pairs_is_kept_once_not_once_per_hop():
     assert kept[0].shape == (1, 1, NODES, NODES)
 
 
-def test_the_detector_sees_a_stored_graph():
+def test_a_stored_graph_is_detected():
     q, k, blocks = draw(1, 2, NODES, 16, 16, 2, dtype=torch.float32)
     assert pair_tensors(lambda: multi_hop(q, k, blocks, backend="stored"))
 
 
-def test_auto_is_the_fused_path_at_this_size():
+def test_auto_uses_fused_attention_at_this_size():
     q, k, blocks = draw(1, 2, NODES, 16, 16, 3, dtype=torch.float32)
     assert not pair_tensors(lambda: multi_hop(q, k, blocks))
 
 
-def test_a_whole_layer_of_8192_nodes_keeps_at_most_125_mb():
+@pytest.mark.slow
+def test_a_layer_of_8192_nodes_keeps_at_most_125_mb():
     layer = FighterLayer(512, kappa=3, heads=8, bias=False, activation="identity")
     x = torch.randn(1, 8192, 512, requires_grad=True)
     parameters = {p.data_ptr() for p in layer.parameters()}
@@ -58,14 +59,14 @@ def test_a_whole_layer_of_8192_nodes_keeps_at_most_125_mb():
     assert total <= 125e6, f"{total / 1e6:.1f} MB"
 
 
-def test_the_scale_does_not_follow_the_padded_width():
+def test_the_scale_ignores_the_padding_of_the_width():
     q, k, blocks = draw(query=3, width=11, grad=False)
     for scale in (None, 0.2, 3.0):
         truth = literal(q, k, blocks, range(3), scale=scale)
         torch.testing.assert_close(multi_hop(q, k, blocks, scale=scale, backend="sdpa"), truth)
 
 
-def test_there_is_no_dropout_on_the_graph():
+def test_the_graph_has_no_dropout():
     layer = FighterLayer(8, kappa=4, heads=2, dropout=0.5).train()
     hop = layer.adjacency.hop(torch.randn(3, 30, 8), width=1)
     ones = torch.ones(3, 2, 30, 1)
@@ -73,14 +74,14 @@ def test_there_is_no_dropout_on_the_graph():
 
 
 @pytest.mark.parametrize("backend", ["stored", "reference"])
-def test_second_derivatives_by_the_stored_graph(backend):
+def test_a_stored_graph_has_second_derivatives(backend):
     q, k, blocks = draw(1, 1, 4, 2, 2, 3)
     assert torch.autograd.gradgradcheck(
         lambda q, k, *b: multi_hop(q, k, b, backend=backend), (q, k, *blocks)
     )
 
 
-def test_second_derivatives_by_fused_attention_are_refused_not_wrong():
+def test_fused_attention_refuses_second_derivatives():
     q, k, blocks = draw(1, 1, 4, 2, 2, 3)
     (first,) = torch.autograd.grad(
         multi_hop(q, k, blocks, backend="sdpa").square().sum(), q, create_graph=True
@@ -89,7 +90,7 @@ def test_second_derivatives_by_fused_attention_are_refused_not_wrong():
         torch.autograd.grad(first.square().sum(), q)
 
 
-def test_a_learned_mask_gets_its_gradient():
+def test_a_learned_mask_gets_a_gradient():
     q, k, blocks = draw()
     mask = torch.zeros(1, 2, 9, 9, dtype=torch.float64, requires_grad=True)
     (got,) = torch.autograd.grad(multi_hop(q, k, blocks, mask=mask).square().sum(), mask)
@@ -108,13 +109,14 @@ for nodes, causal in [(12, False), (200, False), (200, True)]:
 """
 
 
+@pytest.mark.slow
 def test_a_compiled_layer_is_one_graph_and_equals_the_eager_one():
-    # In a process of its own: the shape checks of these tests are not for the compiler.
+    # In its own process, because the compiler cannot trace the shape checks of the tests.
     done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_backend_has_a_hop():
+def test_all_backends_give_the_same_hop():
     q, k, blocks = draw(grad=False)
     hops = [attention_hop(q, k, width=4, backend=backend) for backend in ("sdpa", "auto", "stored")]
     for hop in hops[1:]:

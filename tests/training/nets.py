@@ -1,4 +1,4 @@
-"""A small network and windows to train it on."""
+"""A small network and windows for training it."""
 
 import torch
 
@@ -33,7 +33,7 @@ def recipe(**changes) -> Recipe:
 
 
 def trained(rows=60, net=None, steps=None, missing=False, device="cpu", **options):
-    """Train on the first three quarters, validate on the rest: the network and the history."""
+    """Train on three quarters of the rows, validate on the rest; return network and history."""
     net = (network() if net is None else net).to(device)
     everything = windows(rows, missing=missing, device=device)
     cut = 3 * rows // 4

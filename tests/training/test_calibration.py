@@ -9,14 +9,14 @@ QUANTILES = (0.025, 0.1, 0.9, 0.975)
 
 
 class Fixed(nn.Module):
-    """Forecasts quantiles that are wrong: a tenth as wide as they should be, and too high."""
+    """Forecasts wrong quantiles: a tenth as wide as they should be, and too high."""
 
     def __init__(self, horizon: int):
         super().__init__()
         self.horizon = horizon
 
     def forward(self, batch, _):
-        size = batch.past.std(1, keepdim=True)[..., None]  # knows how wild the window is
+        size = batch.past.std(1, keepdim=True)[..., None]  # wider in a volatile window
         places = torch.tensor([0.0, -0.2, -0.13, 0.13, 0.2]) + 0.3
         return (size * places).expand(-1, self.horizon, -1, -1)
 
@@ -38,7 +38,7 @@ def coverage(network, windows, conformal_shifts) -> list[float]:
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_wrong_quantiles_are_put_right(missing):
+def test_wrong_quantiles_are_corrected(missing):
     network = Fixed(3)
     conformal_shifts = calibrate(network, noise(3000, missing=missing), QUANTILES)
     assert coverage(network, noise(20_000, seed=1), conformal_shifts) == pytest.approx(
@@ -46,15 +46,15 @@ def test_wrong_quantiles_are_put_right(missing):
     )
 
 
-def test_scores_are_relative_so_that_another_season_is_covered_too():
+def test_shifts_scale_with_the_predicted_width():
     network = Fixed(3)
     conformal_shifts = calibrate(network, noise(3000), QUANTILES)
     calm = noise(20_000, scale=0.05, seed=1)
     assert coverage(network, calm, conformal_shifts) == pytest.approx([80, 95], abs=3)
 
 
-def test_drift_within_validation_widens():
-    """Targets wander off in steps: what was enough for the past is not for what comes next."""
+def test_drift_within_validation_widens_the_intervals():
+    """Shifts from the past do not cover the next block when the targets drift."""
     network = Fixed(3)
     still, moving = noise(3000), noise(3000)
     moving.values.add_(torch.linspace(0, 6, 3000)[:, None])
@@ -62,12 +62,12 @@ def test_drift_within_validation_widens():
     assert ((wide[:, 3] - wide[:, 0]) > 1.5 * (quiet[:, 3] - quiet[:, 0])).all()
 
 
-def test_quantiles_come_in_order():
+def test_adjusted_quantiles_are_sorted():
     y = adjust(torch.randn(5, 3, 2, 5), torch.randn(2, 4))
     assert (y[..., 2:] >= y[..., 1:-1]).all()
 
 
-def test_a_series_that_is_never_observed_takes_the_mean_of_the_others():
+def test_a_series_without_observations_takes_the_mean_of_the_others():
     windows = noise(500)
     seen = torch.ones(500, 2, dtype=torch.bool)
     seen[:, 1] = False
@@ -76,7 +76,7 @@ def test_a_series_that_is_never_observed_takes_the_mean_of_the_others():
     assert torch.equal(conformal_shifts[0], conformal_shifts[1])
 
 
-def test_few_windows():
+def test_a_single_window_gives_finite_shifts():
     conformal_shifts = calibrate(Fixed(3), noise(23), QUANTILES)
     assert conformal_shifts.shape == (2, 4)
     assert conformal_shifts.isfinite().all()

@@ -1,4 +1,4 @@
-"""A run that is cut off at any moment goes on and ends where it would have ended."""
+"""A run that is killed at any moment resumes and ends as if it had never stopped."""
 
 import json
 import math
@@ -12,22 +12,21 @@ from pathlib import Path
 import pytest
 import torch
 
+from fighter._files import CHECKPOINT, METRICS
 from fighter.errors import FighterError
 from fighter.training import checkpoint as disk
-from fighter.training import forget, loop
+from fighter.training import loop, remove_checkpoint
 
 from .nets import network, recipe, same_weights, trained
 
-NAME = "checkpoint.safetensors"
-
 
 class Killed(BaseException):
-    """What a kill looks like to the files: nothing after it happens."""
+    """Stands for a kill: nothing that follows is executed."""
 
 
 @pytest.fixture
 def kill(monkeypatch):
-    """Die at a moment of saving, without the cleaning-up that a killed process cannot do."""
+    """Die while saving, without the clean-up that a killed process cannot do."""
 
     def at(moment: str, after: int = 0):
         calls = 0
@@ -56,8 +55,8 @@ MOMENTS = pytest.mark.parametrize("moment", ["writing", "flushing", "moving"])
 
 
 @MOMENTS
-def test_old_or_new_and_whole(tmp_path, kill, moment, monkeypatch):
-    path = tmp_path / NAME
+def test_a_kill_while_saving_leaves_the_old_checkpoint(tmp_path, kill, moment, monkeypatch):
+    path = tmp_path / CHECKPOINT
     disk.save({"x": torch.zeros(1000)}, {"epoch": 1}, path)
     kill(moment)
     with pytest.raises(Killed):
@@ -67,28 +66,30 @@ def test_old_or_new_and_whole(tmp_path, kill, moment, monkeypatch):
     assert (state["epoch"], tensors["x"].sum()) == (1, 0)
     disk.save({"x": torch.ones(1000)}, {"epoch": 3}, path)
     assert disk.load(path)[1] == {"epoch": 3}
-    assert [p.name for p in tmp_path.iterdir()] == [NAME]  # nothing is left of the killed writer
+    assert [p.name for p in tmp_path.iterdir()] == [
+        CHECKPOINT
+    ]  # nothing is left of the killed writer
     disk.remove(path)
     assert not list(tmp_path.iterdir())
 
 
 @MOMENTS
 @pytest.mark.parametrize("after", [0, 2])
-def test_killed_while_saving_then_resumed(tmp_path, kill, moment, after, monkeypatch):
+def test_a_run_killed_while_saving_resumes(tmp_path, kill, moment, after, monkeypatch):
     whole, expected = trained()
     kill(moment, after)
     with pytest.raises(Killed):
         trained(folder=tmp_path)
     monkeypatch.undo()
-    assert disk.load(tmp_path / NAME)[1]["epoch"] == after if after else True
+    assert disk.load(tmp_path / CHECKPOINT)[1]["epoch"] == after if after else True
     resumed, history = trained(net=network(seed=9), folder=tmp_path) if after else trained()
     assert same_weights(resumed, whole)
     assert history == expected
 
 
 @pytest.mark.parametrize("lost", ["log", "result"])
-def test_killed_between_checkpoint_and_what_follows(tmp_path, monkeypatch, lost):
-    """Before an epoch's line was written; after the last epoch, before the result was kept."""
+def test_a_run_killed_after_saving_resumes(tmp_path, monkeypatch, lost):
+    """Killed before an epoch was logged, or after the last epoch, before the model was saved."""
     steps = recipe(epochs=6, patience=2, lr=0.05, ema=0.9)  # so that patience matters
     whole, expected = trained(steps=steps)
 
@@ -105,17 +106,17 @@ def test_killed_between_checkpoint_and_what_follows(tmp_path, monkeypatch, lost)
     resumed, history = trained(net=network(seed=9), steps=steps, folder=tmp_path)
     assert same_weights(resumed, whole)
     assert history == expected
-    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    lines = (tmp_path / METRICS).read_text().splitlines()
     assert [json.loads(line) for line in lines] == expected
 
 
-def test_infinity_survives(tmp_path):
-    disk.save({}, {"best_score": math.inf}, tmp_path / NAME)
-    assert disk.load(tmp_path / NAME)[1]["best_score"] == math.inf
+def test_a_checkpoint_keeps_infinity(tmp_path):
+    disk.save({}, {"best_score": math.inf}, tmp_path / CHECKPOINT)
+    assert disk.load(tmp_path / CHECKPOINT)[1]["best_score"] == math.inf
 
 
-def test_damaged_checkpoint(tmp_path):
-    (tmp_path / NAME).write_bytes(b"nonsense")
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    (tmp_path / CHECKPOINT).write_bytes(b"nonsense")
     with pytest.raises(FighterError, match="is not a checkpoint that can be read"):
         trained(folder=tmp_path)
 
@@ -132,7 +133,7 @@ def test_damaged_checkpoint(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch, other, what):
     monkeypatch.setattr(loop.disk, "remove", lambda _: None)
     trained(folder=tmp_path)
-    with pytest.raises(FighterError, match=f"{what}: go on with the same, or remove it"):
+    with pytest.raises(FighterError, match=f"run with {what}"):
         trained(folder=tmp_path, **other)
 
 
@@ -149,9 +150,10 @@ def long_run(folder=None):
     return trained(steps=recipe(epochs=60, ema=0.99), folder=Path(folder) if folder else None)
 
 
+@pytest.mark.slow
 def test_kill_9_and_resume(tmp_path):
     root = Path(__file__).parents[2]
-    metrics = tmp_path / "metrics.jsonl"
+    metrics = tmp_path / METRICS
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT, root, tmp_path], env=environment)
     try:
@@ -164,11 +166,11 @@ def test_kill_9_and_resume(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert process.returncode == -signal.SIGKILL
-    done = disk.load(tmp_path / NAME)[1]["epoch"]
+    done = disk.load(tmp_path / CHECKPOINT)[1]["epoch"]
     assert 5 <= done < 60
     resumed, history = long_run(tmp_path)
     whole, expected = long_run()
     assert same_weights(resumed, whole)
     assert history == expected
-    forget(tmp_path)
-    assert not (tmp_path / NAME).exists()
+    remove_checkpoint(tmp_path)
+    assert not (tmp_path / CHECKPOINT).exists()

@@ -9,8 +9,9 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from fighter._files import CHECKPOINT, METRICS
 from fighter.errors import FighterError
-from fighter.training import Recipe, World, score, train
+from fighter.training import Recipe, World, forecast, score, train
 from fighter.training.losses import forecast_objective, make_loss
 from fighter.training.steps import CapturedStep
 
@@ -19,7 +20,7 @@ from .nets import network, recipe, same_weights, trained, windows
 
 @pytest.fixture
 def before_step():
-    """Optimiser steps as they are about to be made: learning rate and norm of the gradient."""
+    """Learning rate and gradient norm before each step of the optimiser."""
     seen = []
 
     def look(optimiser, *_):
@@ -32,7 +33,7 @@ def before_step():
     handle.remove()
 
 
-def test_same_seed_same_bits_with_dropout_on():
+def test_the_same_seed_gives_the_same_weights_with_dropout():
     first, history = trained()
     second, again = trained()
     other, _ = trained(steps=recipe(seed=1))
@@ -41,7 +42,7 @@ def test_same_seed_same_bits_with_dropout_on():
     assert not same_weights(first, other)
 
 
-def test_random_numbers_of_the_user_are_left_alone():
+def test_training_leaves_the_global_random_state_alone():
     net = network()
     torch.manual_seed(7)
     before = torch.get_rng_state()
@@ -83,7 +84,7 @@ def test_early_stopping_keeps_the_best_epoch():
     assert kept == scores[best] == history[-1]["best"]
 
 
-def test_without_validation_the_last_epoch_is_the_best():
+def test_without_validation_the_last_epoch_is_kept():
     everything, net = windows(), network()
     history = train(net, everything, None, recipe(ema=0.0, patience=1))
     assert len(history) == 4
@@ -91,7 +92,7 @@ def test_without_validation_the_last_epoch_is_the_best():
     assert history[-1]["loss"] < history[0]["loss"]
 
 
-def test_the_average_of_weights_is_what_is_kept():
+def test_the_moving_average_of_the_weights_is_kept():
     raw = []
     net = network(dropout=0.0)
     start = net.cycle.profile.detach().clone()
@@ -110,8 +111,8 @@ def test_the_average_of_weights_is_what_is_kept():
     assert not torch.allclose(net.cycle.profile.detach(), raw[-1])
 
 
-def test_every_window_is_seen_every_epoch():
-    """49 windows in batches of 16: the last batch of one counts too."""
+def test_every_epoch_uses_every_window():
+    """49 windows in batches of 16: the last batch has one window."""
     everything = windows()
     assert len(everything) == 49
     seen = []
@@ -128,48 +129,76 @@ def test_every_window_is_seen_every_epoch():
     assert not torch.equal(seen[0], seen[4])
 
 
-def test_a_loss_that_is_no_number_is_a_clear_error():
+def test_a_loss_that_is_not_a_number_names_the_learning_rate():
     net = network()
     with torch.no_grad():
         net.cycle.profile.fill_(float("nan"))
-    with pytest.raises(FighterError, match=r"training loss became nan in epoch 1: lower lr=0\.001"):
+    with pytest.raises(FighterError, match="training loss became nan in epoch 1") as error:
         trained(net=net)
+    assert (error.value.argument, error.value.value) == ("lr", 0.001)
 
 
-def test_metrics_are_one_line_an_epoch_and_of_this_run_only(tmp_path):
+def test_the_metrics_file_has_one_line_per_epoch_of_this_run(tmp_path):
     place = tmp_path / "deep" / "run"
     for _ in range(2):
         _, history = trained(folder=place)
-        lines = (place / "metrics.jsonl").read_text().splitlines()
+        lines = (place / METRICS).read_text().splitlines()
         assert [json.loads(line) for line in lines] == history
     assert set(history[0]) == {"epoch", "loss", "validation", "best", "lr"}
     assert [record["epoch"] for record in history] == [1, 2, 3, 4]
-    assert sorted(path.name for path in place.iterdir()) == [
-        "checkpoint.safetensors", "metrics.jsonl",
-    ]  # fmt: skip
+    assert {path.name for path in place.iterdir()} == {CHECKPOINT, METRICS}
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("argument", "value"),
     [
-        ({"epochs": 0}, "epochs=0: needs at least 1"),
-        ({"ema": 1.0}, "ema=1.0: needs a number from 0 to below 1"),
-        ({"lr": 0.0}, "lr=0.0: needs a number above 0"),
-        ({"lr": math.nan}, "lr=nan"),
+        ("epochs", 0),
+        ("batch_size", 0),
+        ("patience", 0),
+        ("ema", 1.0),
+        ("ema", -0.1),
+        ("lr", 0.0),
+        ("lr", math.nan),
+        ("discount", -1.0),
+        ("discount", math.inf),
     ],
 )
-def test_wrong_recipes(wrong, message):
-    with pytest.raises(FighterError, match=message):
-        Recipe(**wrong)
+def test_a_recipe_refuses_wrong_values(argument, value):
+    with pytest.raises(FighterError) as error:
+        Recipe(**{argument: value})
+    assert error.value.argument == argument
 
 
-def test_unknown_loss():
-    with pytest.raises(FighterError, match="loss='huber': needs one of mae, mse"):
+def test_an_unknown_loss_is_refused():
+    with pytest.raises(FighterError, match="mae, mse") as error:
         make_loss("huber", ())
+    assert error.value.argument == "loss"
 
 
-def test_any_data_can_be_trained_on():
-    """Data, objective and measure of one's own: here a regression on plain numbers."""
+@pytest.mark.parametrize("training", [True, False])
+def test_scoring_restores_the_mode_of_the_network_after_an_error(training):
+    def fail(network, batch):
+        assert not network.training
+        raise ZeroDivisionError
+
+    net = network().train(training)
+    with pytest.raises(ZeroDivisionError):
+        score(net, windows(), fail, World())
+    assert net.training == training
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_forecasting_restores_the_mode_of_the_network(training):
+    net = network().train(training)
+    batches = forecast(net, windows())
+    next(batches)
+    assert not net.training
+    batches.close()
+    assert net.training == training
+
+
+def test_any_data_objective_and_measure_can_be_used():
+    """Here a regression on plain numbers."""
 
     class Numbers:
         device, eval_batch_size = torch.device("cpu"), 3
@@ -206,8 +235,8 @@ def test_any_data_can_be_trained_on():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("ema", [0.0, 0.9])
-def test_recorded_steps_are_the_same_steps(monkeypatch, ema):
-    """A CUDA graph changes how steps are launched, not what they do; the last batch is smaller."""
+def test_recorded_steps_equal_eager_steps(monkeypatch, ema):
+    """A CUDA graph changes how steps are launched, not their result; the last batch is smaller."""
 
     def run():
         return trained(net=network(dropout=0.0), steps=recipe(epochs=6, ema=ema), device="cuda")

@@ -13,7 +13,7 @@ from .nets import network, recipe, same_weights, windows
 @pytest.mark.parametrize("point", ["mae", "mse"])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("discount", [0.0, 0.5])
-def test_against_numpy(point, masked, discount):
+def test_the_loss_agrees_with_numpy(point, masked, discount):
     rng = np.random.default_rng(0)
     y, target = rng.normal(size=(3, 4, 2, 3)), rng.normal(size=(3, 4, 2))
     seen = rng.random((3, 4, 2)) > 0.4 if masked else np.ones((3, 4, 2), bool)
@@ -33,7 +33,7 @@ def test_against_numpy(point, masked, discount):
     assert total.item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_discount_is_for_training_alone():
+def test_a_discount_affects_training_but_not_validation():
     everything = windows()
     records = [
         train(network(), everything, everything, replace(recipe(), discount=discount, lr=1e-30))[0]
@@ -43,8 +43,8 @@ def test_a_discount_is_for_training_alone():
     assert records[0]["validation"] == pytest.approx(records[1]["validation"], rel=1e-6)
 
 
-def test_hidden_values_change_nothing_of_training():
-    """Unobserved cells may hold anything: the weights come out the same, bit by bit."""
+def test_unobserved_values_do_not_affect_training():
+    """Unobserved cells may hold anything; the weights are bit-equal."""
     everything = windows(missing=True)
     nets = []
     for garbage in (0.0, 12345.0):
@@ -56,7 +56,7 @@ def test_hidden_values_change_nothing_of_training():
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_members_are_trained_each_for_itself(missing):
+def test_each_member_is_trained_by_itself(missing):
     net = network(members=3).eval()
     data = windows(missing=missing)
     batch = data.gather(torch.arange(16))
@@ -69,9 +69,9 @@ def test_members_are_trained_each_for_itself(missing):
     mean, terms = forecast_objective("mae", (), discount=0.5)(net, batch)
     torch.testing.assert_close(total, torch.stack(alone).sum())
     assert count == 3 * terms
-    assert total / count > mean / terms  # the mean is nearer than its members are
+    assert total / count > mean / terms  # the mean forecast is better than its members
 
-    # The epoch is chosen by what will be forecast: their mean.
+    # Validation scores the mean of the members, which is the forecast.
     (record,) = train(net, data, data, replace(recipe(), epochs=1, lr=1e-30, ema=0.0))
     whole = data.gather(torch.arange(len(data)))
     mean, terms = forecast_objective("mae", ())(net.eval(), whole)

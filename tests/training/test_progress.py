@@ -15,14 +15,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_silent_unless_asked(capfd, tmp_path, monkeypatch):
+def test_training_is_silent_unless_verbose(capfd, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trained()
     assert capfd.readouterr() == ("", "")
     assert not list(tmp_path.iterdir())
 
 
-def test_one_bar_throttled_that_goes_away(monkeypatch):
+def test_a_terminal_shows_one_throttled_bar_that_disappears(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     start = time.monotonic()
@@ -34,7 +34,7 @@ def test_one_bar_throttled_that_goes_away(monkeypatch):
     assert shown.rstrip(" ").endswith("\r")
 
 
-def test_lines_where_there_is_no_terminal(monkeypatch):
+def test_a_file_gets_lines_instead_of_a_bar(monkeypatch):
     paper = io.StringIO()
     monkeypatch.setattr(sys, "stderr", paper)
     clock = iter(range(0, 10_000, 3))
@@ -45,7 +45,7 @@ def test_lines_where_there_is_no_terminal(monkeypatch):
     assert all("loss" in line and "validation" in line and "s left" in line for line in lines)
 
 
-def test_tensorboard_names_its_extra(tmp_path, monkeypatch):
+def test_without_tensorboard_the_error_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     place = tmp_path / "run"
     with pytest.raises(FighterError, match=r"tensorboard.*pip install 'fighter\[track\]'"):

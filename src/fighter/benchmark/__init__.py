@@ -1,1 +1,1 @@
-"""Models ranked on the same windows of the same data."""
+"""Rank models on the same windows of the same data."""

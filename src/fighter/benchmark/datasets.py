@@ -1,4 +1,4 @@
-"""Data sets to rank models on: known ones, and anybody's tables."""
+"""Find and read data sets to rank models on: those of the catalogue, and users' own tables."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,10 +22,10 @@ class Dataset:
     """A table in a file.
 
     Args:
-        name: for people.
+        name: what tables call it.
         file: where it is.
-        sha256: its content, which is what results belong to.
-        known: its name in the catalogue, if it is one of those.
+        sha256: checksum of its content; results belong to the content, not to the name.
+        known: its name in the catalogue (default: it is not in the catalogue).
         columns: how to read it, as for the Forecaster: ``id_col``, ``time_col``, ``freq`` …
     """
 
@@ -37,35 +37,32 @@ class Dataset:
 
     @property
     def argument(self) -> str:
-        """What names it on a command line, from wherever."""
+        """What names it on a command line in any folder."""
         return self.known or str(self.file.resolve())
 
 
-def at(place: Environment, sources: Iterable[Dataset]) -> Environment:
-    """A place where the files of these are found."""
-    return replace(place, files={source.sha256: source.file for source in sources})
+def with_files(environment: Environment, datasets: Iterable[Dataset]) -> Environment:
+    """Return the environment with the files of these data sets."""
+    return replace(environment, files={dataset.sha256: dataset.file for dataset in datasets})
 
 
 def known_dataset(name: str, data_dir: Path | None) -> Dataset:
-    """A data set of the catalogue."""
-    found = catalogue.entry(name)[0].name
-    file = catalogue.find(found, data_dir)
-    return Dataset(found, file, _checksum(file), found)
+    """Return a data set of the catalogue."""
+    known = catalogue.entry(name)[0].name
+    file = catalogue.find(known, data_dir)
+    return Dataset(known, file, _checksum(file), known)
 
 
 def file_dataset(file: Path, columns: Mapping[str, Any] | None = None) -> Dataset:
-    """Any table; that it can be read is seen at once."""
+    """Return the data set in a file; raise an error now if it cannot be read."""
     if not file.is_file():
-        read_table(file)  # raises, and tells what is there
+        read_table(file)  # raises, and names the files that are there
     lower = file.name.casefold()
     name = next((file.name[: -len(s)] for s in (*TEXT, *PARQUET) if lower.endswith(s)), "")
-    source = Dataset(name or file.name, file, _checksum(file), None, tuple((columns or {}).items()))
-    try:
-        read(source)
-    except FighterError as error:
-        text = str(error)
-        raise FighterError(text if str(file) in text else f"{file}: {text}") from error
-    return source
+    given = tuple((columns or {}).items())
+    dataset = Dataset(name or file.name, file, _checksum(file), None, given)
+    read(dataset)
+    return dataset
 
 
 def find_datasets(
@@ -74,28 +71,33 @@ def find_datasets(
     columns: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Dataset]:
-    """The data sets that are meant: names of the catalogue, and files.
+    """Return the data sets that names of the catalogue and files stand for.
 
-    Without any, those in ``data_dir``, a folder or a file; without that, the benchmarks at hand.
+    Without any, these are all tables in ``data_dir`` (a folder or a file; ``say`` receives a line
+    for each that is left out), or the benchmarks at hand. ``columns`` are for users' own files.
     """
     if data:
-        found = [_named(text, data_dir, columns) for text in data]
+        datasets = [_named(text, data_dir, columns) for text in data]
     elif data_dir is None:
         at_hand = [name for name in BENCHMARKS if catalogue.at_hand(name)]
-        found = [known_dataset(name, None) for name in at_hand or BENCHMARKS[:1]]  # or it raises
+        # Without any, the first one raises an error that says how to get it.
+        datasets = [known_dataset(name, None) for name in at_hand or BENCHMARKS[:1]]
     elif data_dir.is_dir():
-        found = _in_folder(data_dir, columns, say)
+        datasets = _in_folder(data_dir, columns, say)
     elif data_dir.exists():
-        found = [file_dataset(data_dir, columns)]
+        datasets = [file_dataset(data_dir, columns)]
     else:
-        raise FighterError(f"data_dir={str(data_dir)!r}: there is no such folder or file")
-    return [*{source.sha256: source for source in found}.values()]
+        reason = "there is no such folder or file"
+        raise FighterError(reason, argument="data_dir", value=str(data_dir))
+    return [*{dataset.sha256: dataset for dataset in datasets}.values()]
 
 
 def _named(text: str, data_dir: Path | None, columns: Mapping[str, Any] | None) -> Dataset:
     path = Path(text)
     if path.is_dir():
-        raise FighterError(f"{text} is a folder: to rank on all tables in it, give it as data_dir=")
+        raise FighterError(
+            f"{text} is a folder: to rank on all tables in it, pass it as the data directory"
+        )
     if path.exists() or path.suffix or len(path.parts) > 1:
         return file_dataset(path, columns)
     return known_dataset(text, data_dir)
@@ -104,22 +106,22 @@ def _named(text: str, data_dir: Path | None, columns: Mapping[str, Any] | None) 
 def _in_folder(
     folder: Path, columns: Mapping[str, Any] | None, say: Callable[[str], None]
 ) -> list[Dataset]:
-    """Every table in it: the catalogue's by their content, not by their names."""
-    found = []
+    """Return every table in a folder; content, not names, tells those of the catalogue."""
+    datasets = []
     for file in sorted(p for p in folder.iterdir() if p.is_file()):
         if not file.name.casefold().endswith((*TEXT, *PARQUET)):
             continue
         try:
-            found.append(_recognised(file) or file_dataset(file, columns))
+            datasets.append(_recognise(file) or file_dataset(file, columns))
         except FighterError as error:
-            say(f"{file.name} is left out: {str(error).removeprefix(f'{file}: ')}")
-    if not found:
+            say(f"left out: {error}")
+    if not datasets:
         raise FighterError(f"{folder} has no CSV or Parquet file with series to rank models on")
-    return found
+    return datasets
 
 
-def _recognised(file: Path) -> Dataset | None:
-    """A data set of the catalogue, if the file is a true copy of it."""
+def _recognise(file: Path) -> Dataset | None:
+    """Return the data set of the catalogue that the file is a copy of, or None."""
     checksum = _checksum(file)
     for entry in catalogue.CATALOGUE.values():
         for name, part in entry.parts.items():
@@ -127,9 +129,9 @@ def _recognised(file: Path) -> Dataset | None:
                 part.sha256 is None and file.name == part.file
             ):
                 if not entry.freq:
-                    raise FighterError(f"{entry.name} has no series")
+                    raise FighterError(f"{file}: {entry.name} has no series")
                 if name != "all":
-                    raise FighterError(f"a slice of {entry.name}; to rank on it, name the file")
+                    raise FighterError(f"{file}: a slice of {entry.name}; name it to rank on it")
                 return Dataset(entry.name, file, checksum, entry.name)
     return None
 
@@ -139,18 +141,24 @@ def _checksum(file: Path) -> str:
 
 
 @lru_cache(maxsize=4)
-def read(source: Dataset) -> tuple[Panel, Split]:
-    """The series, and the rows to train on, to choose on and to test on: 70, 10 and 20 %.
+def read(dataset: Dataset) -> tuple[Panel, Split]:
+    """Read the series, and split the rows: 70 % train, 10 % validate, 20 % test.
 
-    Of a known data set the rows are taken as they stand, one step after the other whatever their
-    stamps say, and marks for missing values as numbers, as benchmarks do. ETT has a split of its
-    own.
+    A data set of the catalogue is read as benchmarks read it: its rows are consecutive steps
+    whatever their time stamps say, and marks for missing values are numbers. ETT has a split of
+    its own.
     """
-    if source.known is None:
-        data = to_panel(read_table(source.file), **dict(source.columns))
+    if dataset.known is None:
+        table = read_table(dataset.file)
+        try:
+            data = to_panel(table, **dict(dataset.columns))
+        except FighterError as error:
+            reason = f"{dataset.file}: {error.reason}"
+            value = {} if error.value is None else {"value": error.value}
+            raise FighterError(reason, argument=error.argument, **value) from error
         return data, splits.by_fraction(data.length)
-    entry = catalogue.entry(source.known)[0]
-    table = catalogue.load(source.known, file=source.file)
+    entry = catalogue.entry(dataset.known)[0]
+    table = catalogue.load(dataset.known, file=dataset.file)
     column = table.columns[0]
     table[column] = import_pandas().date_range(
         table[column].iloc[0], periods=len(table), freq=entry.freq

@@ -1,4 +1,4 @@
-"""Where a number comes from: enough to measure it again."""
+"""Record where a number comes from, so that it can be measured again."""
 
 import datetime
 import os
@@ -6,6 +6,7 @@ import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -13,11 +14,17 @@ import torch
 from .. import __version__
 
 
-def provenance(program: str, device: str) -> dict[str, object]:
-    """Command line of this process (what ``program`` was called with), code, date and machine."""
+def provenance(
+    program: str, device: str, arguments: Sequence[str] | None = None
+) -> dict[str, object]:
+    """Return command line, commit, date, device and versions.
+
+    The command line is ``program`` and ``arguments`` (default: those of this process).
+    """
     name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.machine()
+    given = sys.argv[1:] if arguments is None else arguments
     return {
-        "command": shlex.join([*program.split(), *sys.argv[1:]]),
+        "command": shlex.join([*program.split(), *given]),
         "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "device": f"{device}: {name}, {os.cpu_count()} cores",
@@ -27,23 +34,23 @@ def provenance(program: str, device: str) -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit of this code; of a copy without its history the version.
+    """Return the commit of this code, or the version of a copy without its git history.
 
-    ``FIGHTER_COMMIT`` says it where the copy cannot know.
+    The environment variable ``FIGHTER_COMMIT`` overrides both.
     """
     if given := os.environ.get("FIGHTER_COMMIT"):
         return given
-    # An installed copy may lie within the repository of something else: is this file in it?
+    # An installed copy may lie inside the repository of another project: ask for this file.
     if _git("ls-files", Path(__file__).name):
         return _git("describe", "--always", "--dirty")
     return f"version {__version__}"
 
 
 def _git(*arguments: str) -> str:
-    """What git says of this folder; nothing where there is no git."""
+    """Return what git prints in this folder; empty where git is not installed."""
     command = ["git", "-C", str(Path(__file__).parent), *arguments]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except OSError:
         return ""
-    return found.stdout.strip()
+    return done.stdout.strip()

@@ -1,34 +1,65 @@
-"""Numbers of several seeds as text."""
+"""Stored rows, and text made of the numbers of several seeds."""
 
 import statistics
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NotRequired, TypedDict
 
-from .runs import Record
+Record = dict[str, Any]
 
 
-def by(rows: Sequence[Record], *tags: str) -> dict[Any, list[Record]]:
-    """Results grouped by tags: what differs within a group is the seed."""
-    groups: dict[Any, list[Record]] = {}
+class Score(TypedDict):
+    """What one run measured; errors are in standard deviations of the training rows."""
+
+    mse: float
+    mae: float
+    validation: NotRequired[float]  # the loss on the validation rows at the best epoch
+    lookback: NotRequired[int]
+    windows: NotRequired[int]  # number of test windows
+    series: NotRequired[int]
+    epochs: int
+    best_epoch: int | None  # None where nothing is trained
+    parameters: int
+    train_seconds: float
+    memory_mib: NotRequired[int | None]  # peak GPU memory; None on a CPU
+    pieces: NotRequired[dict[str, list[float]]]  # errors of consecutive blocks of test windows
+    hops: NotRequired[dict[str, float]]  # what the hops of the network do, where it was measured
+
+
+class Row(TypedDict):
+    """One stored run; tables add fields of their own."""
+
+    data: str
+    seed: int
+    settings: dict[str, Any]
+    commit: str
+    seconds: float
+    result: Score
+
+
+def by(rows: Sequence[Mapping[str, Any]], *tags: str) -> dict[Any, list[Any]]:
+    """Group the results of rows by tags, so that only the seed differs within a group."""
+    groups: dict[Any, list[Any]] = {}
     for row in rows:
         key = row[tags[0]] if len(tags) == 1 else tuple(row[tag] for tag in tags)
         groups.setdefault(key, []).append(row["result"])
     return groups
 
 
-def mean(results: Sequence[Record], name: str) -> float:
-    """Over seeds."""
+def mean(results: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Return the mean over seeds."""
     return statistics.fmean(result[name] for result in results)
 
 
-def spread(results: Sequence[Record], name: str) -> float:
-    """Standard deviation over seeds; 0 of a single one."""
+def spread(results: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Return the standard deviation over seeds; 0 for one seed."""
     values = [result[name] for result in results]
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def number(results: Sequence[Record] | None, name: str, digits: int | None = None) -> str:
-    """Mean ± deviation, with digits that fit the size unless given."""
+def number(
+    results: Sequence[Mapping[str, Any]] | None, name: str, digits: int | None = None
+) -> str:
+    """Write mean ± standard deviation (default digits: 4 below 0.1, else 3)."""
     if not results:
         return "-"
     middle, wide = mean(results, name), spread(results, name)
@@ -36,57 +67,20 @@ def number(results: Sequence[Record] | None, name: str, digits: int | None = Non
     return f"{middle:.{digits}f}" + (f" ± {wide:.{digits}f}" if len(results) > 1 else "")
 
 
-def pair(results: Sequence[Record] | None, unit: str) -> str:
-    """MSE / MAE."""
+def pair(results: Sequence[Mapping[str, Any]] | None, unit: str) -> str:
+    """Write MSE / MAE in a unit, such as "scaled"."""
     if not results:
         return "-"
     return f"{number(results, f'{unit}_mse')} / {number(results, f'{unit}_mae')}"
 
 
-def count(results: Sequence[Record], name: str) -> str:
-    """A whole number, the mean over those seeds that have it."""
-    known = [result for result in results if result[name] is not None]
-    return f"{round(mean(known, name)):,}" if known else "-"
-
-
-def noise(rows: Sequence[Record], group: Callable[[Record], Any]) -> str:
-    """By how much the MSE of the default moves from seed to seed, over groups of rows."""
-    groups: dict[Any, list[Record]] = {}
-    for row in rows:
-        if row["variant"] == "default":
-            groups.setdefault(group(row), []).append(row["result"])
-    several = [found for found in groups.values() if len(found) > 1]
-    wide = [spread(found, "mse") / mean(found, "mse") for found in several]
-    return f"{min(wide):.1%} to {max(wide):.1%}" if wide else "what one seed cannot tell"
-
-
-def compare(
-    rows: Sequence[Record], data: Sequence[str], errors: Sequence[str]
-) -> dict[str, list[str]]:
-    """For each variant a cell for each data set: errors against those of the first, same seeds.
-
-    Those of the first itself are told as they are.
-    """
-    found = {(row["variant"], row["data"], row["seed"]): row["result"] for row in rows}
-    first, *others = dict.fromkeys(row["variant"] for row in rows)
-
-    def cell(variant: str, name: str) -> str:
-        ours = {s: result for (v, d, s), result in found.items() if (v, d) == (variant, name)}
-        base = [found[first, name, seed] for seed in ours]
-        if not ours:
-            return "-"
-        if variant == first:
-            return " / ".join(f"{mean(base, error):.4f}" for error in errors)
-        return " / ".join(
-            "-" if error not in base[0] or any(error not in one for one in ours.values())
-            else f"{mean([*ours.values()], error) / mean(base, error) - 1:+.1%}"
-            for error in errors
-        )  # fmt: skip
-
-    return {variant: [cell(variant, name) for name in data] for variant in (first, *others)}
+def count(results: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Write a mean as a whole number, over the seeds that have it."""
+    measured = [result for result in results if result[name] is not None]
+    return f"{round(mean(measured, name)):,}" if measured else "-"
 
 
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table."""
+    """Write a Markdown table."""
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,111 +1,114 @@
-"""One Forecaster on one data set: fitted on its first rows, scored on every window of its last."""
+"""Score one Forecaster on one data set: fit on its first rows, test on every window of its last."""
 
 import gc
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from paper.studies.changes import CHANGES
-from paper.studies.hops import diagnose
-
-from ..data import Panel
-from ..data.splits import by_fraction
-from ..errors import FighterError
-from ..forecasting.evaluate import scored_windows, window_errors
-from ..forecasting.forecaster import Forecaster
+from ..data import Panel, Split, Windows
+from ..estimator import resolve_device
+from ..forecasting.config import Config
+from ..forecasting.evaluate import window_errors
+from ..forecasting.fitted import Change, fit_panel
 from ..models import ForecastNet
 from .datasets import Dataset, read
+from .result import Score
 from .runs import Environment
 
 
+class Measured(NamedTuple):
+    """A score, and what a study may measure beyond it."""
+
+    score: Score
+    network: ForecastNet
+    windows: Windows  # the test windows
+    start_step: int  # position of their first row in the learned cycle
+
+
 def settings(
-    source: Dataset,
+    dataset: Dataset,
     horizon: int,
     options: Mapping[str, Any],
     *,
     lookback: int | None = None,
-    change: str | None = None,
     seed: int = 0,
-    inner: bool = False,
 ) -> dict[str, Any]:
-    """All that a cell depends on.
-
-    ``options`` are those of the Forecaster, ``change`` one of the changes to its network.
-    With ``inner`` the rows before the test rows are split as all rows are, and those of the
-    test are not looked at: what is searched is searched there.
-    """
-    data = {"sha256": source.sha256, "known": source.known, "columns": dict(source.columns)}
-    rest = {"horizon": horizon, "lookback": lookback, "options": dict(options)}
-    return {**data, **rest, "change": change, "seed": seed} | ({"inner": True} if inner else {})
+    """Return all that a score depends on; ``options`` are flat settings of the Forecaster."""
+    data = {"sha256": dataset.sha256, "known": dataset.known, "columns": dict(dataset.columns)}
+    rest = {"horizon": horizon, "lookback": lookback, "options": dict(options), "seed": seed}
+    return {**data, **rest}
 
 
-class Changed(Forecaster):
-    """A forecaster with a change to its network."""
-
-    change: str | None = None
-
-    def _network(self, panel: Panel) -> ForecastNet:
-        change = CHANGES.get(self.change or "", lambda network: network)
-        return change(super()._network(panel))
+def perform(settings: Mapping[str, Any], environment: Environment) -> Score:
+    """Fit and score; ``settings`` come from :func:`settings`."""
+    return measure(settings, *read_data(settings, environment), environment.device).score
 
 
-def perform(settings: Mapping[str, Any], place: Environment) -> dict[str, Any]:
-    """Fit and score."""
+def read_data(settings: Mapping[str, Any], environment: Environment) -> tuple[Panel, Split]:
+    """Read the data set that the settings name."""
     checksum, columns = settings["sha256"], tuple(settings["columns"].items())
-    data, split = read(Dataset("", place.files[checksum], checksum, settings["known"], columns))
-    if settings.get("inner"):
-        data = data.slice(None, split.test.start)
-        split = by_fraction(data.length)
+    return read(Dataset("", environment.files[checksum], checksum, settings["known"], columns))
+
+
+def measure(
+    settings: Mapping[str, Any],
+    data: Panel,
+    split: Split,
+    device: str,
+    change: Change | None = None,
+) -> Measured:
+    """Fit on the rows before the test rows and score every test window.
+
+    ``settings`` are those of :func:`settings`; ``change`` alters the network before training.
+    """
     validation, test = (part.stop - part.start for part in (split.val, split.test))
-    model = Changed(
-        settings["horizon"],
-        settings["lookback"],
+    config = Config.from_flat(
+        horizon=settings["horizon"],
+        lookback=settings["lookback"],
         validation=validation,
         seed=settings["seed"],
-        device=place.device,
+        device=device,
         verbose=False,
         **settings["options"],
     )
-    model.change = settings["change"]
-    if model.change not in (None, *CHANGES):
-        raise FighterError(f"change={model.change!r}: needs one of {', '.join(CHANGES)}")
-    cuda, before = torch.device(place.device).type == "cuda", 0
+    cuda, before = torch.device(device).type == "cuda", 0
     if cuda:
-        gc.collect()  # what is left of the run before, workspaces too
+        gc.collect()  # memory of the previous run, workspaces included
         torch._C._cuda_clearCublasWorkspaces()  # type: ignore[attr-defined]
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     start = time.perf_counter()
-    model._fit(data.slice(None, split.test.start))
+    where = resolve_device(device)
+    fitted = fit_panel(config, data.slice(None, split.test.start), device=where, change=change)
     seconds = time.perf_counter() - start
-    memory = (torch.cuda.max_memory_allocated() - before) / 2**20 if cuda else None
-    windows, _, start_step = scored_windows(model, data, test)
-    errors = window_errors(model.network, windows, start_step)
-    best = min(model.history, key=lambda record: record["validation"])
-    # In stretches too, to compare models by: of two horizons, so that only neighbours share
-    # targets, or of two seasons, as errors an hour apart are alike.
-    stretch = 2 * max(model.horizon, *data.freq.season[:1], 1)
-    count = max(len(windows) // stretch, 1)
-    pieces = np.stack([part.sum(1) for part in np.array_split(errors, count, axis=1)], 1)
-    pieces = pieces[:, pieces[2] > 0]
-    return {
-        "mse": float(errors[0].sum() / errors[2].sum()),
-        "mae": float(errors[1].sum() / errors[2].sum()),
-        "validation": best["validation"],
-        "lookback": model.plan.lookback,
-        "windows": len(windows),
-        "series": data.n_series,
-        "epochs": len(model.history),
-        "best_epoch": best["epoch"] if model.network.core.trainable else None,
-        "parameters": sum(p.numel() for p in model.network.parameters() if p.requires_grad),
-        "train_seconds": round(seconds, 1),
-        "memory_mib": None if memory is None else round(memory),
-        "hops": diagnose(model.network, windows, start_step),
-        "pieces": {
-            name: (part / pieces[2]).round(6).tolist()
-            for name, part in zip(("mse", "mae"), pieces, strict=False)
+    memory = round((torch.cuda.max_memory_allocated() - before) / 2**20) if cuda else None
+    windows, _, start_step = fitted.scored_windows(data, test)
+    errors = window_errors(fitted.network, windows, start_step)
+    best = min(fitted.history, key=lambda record: record["validation"])
+    # Blocks for a test of significance: of two horizons, so that only neighbours share targets,
+    # or of two seasons if they are longer, as errors of one day are alike.
+    block = 2 * max(config.horizon, *data.freq.season[:1], 1)
+    blocks = np.array_split(errors, max(len(windows) // block, 1), axis=1)
+    sums = np.stack([part.sum(1) for part in blocks], 1)
+    sums = sums[:, sums[2] > 0]
+    score = Score(
+        mse=float(errors[0].sum() / errors[2].sum()),
+        mae=float(errors[1].sum() / errors[2].sum()),
+        validation=best["validation"],
+        lookback=fitted.plan.lookback,
+        windows=len(windows),
+        series=data.n_series,
+        epochs=len(fitted.history),
+        best_epoch=best["epoch"] if fitted.network.core.trainable else None,
+        parameters=sum(p.numel() for p in fitted.network.parameters() if p.requires_grad),
+        train_seconds=round(seconds, 1),
+        memory_mib=memory,
+        pieces={
+            name: (part / sums[2]).round(6).tolist()
+            for name, part in zip(("mse", "mae"), sums, strict=False)
         },
-    }
+    )
+    return Measured(score, fitted.network, windows, start_step)

@@ -32,12 +32,12 @@ def list_(data_dir: Path | None = None) -> None:
 
 @app.command
 def show(name: Positional[str], data_dir: Path | None = None) -> None:
-    """Tell what is known of a data set: origin, licence, checksums and what is odd about it.
+    """Show origin, licence, checksums and oddities of a data set.
 
     Example: fighter data show weather
 
     Args:
-        name: of the data set.
+        name: the data set.
         data_dir: where to look first; then $FIGHTER_DATA, then the cache.
     """
     entry, _ = catalogue.entry(name)
@@ -50,22 +50,22 @@ def show(name: Positional[str], data_dir: Path | None = None) -> None:
         if file.url:
             print(f"           from {file.url}")
         if file.sha256:
-            origin = "of a file that was checked" if file.verified else "as published"
+            origin = "of a checked file" if file.verified else "as published"
             print(f"           sha256 {file.sha256} ({origin})")
-    for quirk in entry.data_notes:
-        print(textwrap.fill(quirk, 96, initial_indent="  note     ", subsequent_indent=" " * 11))
+    for note in entry.data_notes:
+        print(textwrap.fill(note, 96, initial_indent="  note     ", subsequent_indent=" " * 11))
 
 
 @app.command
 def fetch(name: Positional[str], part: str | None = None, data_dir: Path | None = None) -> None:
-    """Download a data set and check it; what was cut off goes on where it stopped.
+    """Download a data set and check it; an interrupted download resumes.
 
     Example: fighter data fetch ETTh1 --data-dir data
 
     Args:
-        name: of the data set.
-        part: which part; the first unless given.
-        data_dir: where to put it; else $FIGHTER_DATA, else the cache.
+        name: the data set.
+        part: part of the data set (default: the first).
+        data_dir: where to put it (default: $FIGHTER_DATA, or the cache).
     """
     print(catalogue.fetch(name, data_dir, part, _progress() if sys.stderr.isatty() else None))
 
@@ -77,8 +77,8 @@ def path(name: Positional[str], part: str | None = None, data_dir: Path | None =
     Example: fighter data path weather --data-dir data
 
     Args:
-        name: of the data set.
-        part: which part; the first unless given.
+        name: the data set.
+        part: part of the data set (default: the first).
         data_dir: where to look first; then $FIGHTER_DATA, then the cache.
     """
     print(catalogue.find(name, data_dir, part))
@@ -92,7 +92,7 @@ def _place(name: str, data_dir: Path | None, part: str | None = None) -> Path | 
 
 
 def _progress() -> Callable[[int, int | None], None]:
-    """One line that is written over, at most five times a second."""
+    """Return a function that updates one line, at most five times a second."""
     last = 0.0
 
     def show(done: int, total: int | None) -> None:

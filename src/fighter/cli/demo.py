@@ -1,4 +1,4 @@
-"""The demonstration: a grid whose links are known, four models, the same windows for all."""
+"""``fighter demo``: four models on a generated grid whose links are known."""
 
 import sys
 import time
@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .._files import atomic_write, check_target
-from ..data import GridLoad, grid_load, to_panel
+from ..data import GridLoad, grid_load
 from ..forecasting.forecaster import Forecaster
-from ..forecasting.report import save_report
-from ..plotting.forecasts import draw, save_figure, tracks
 from ..training.parallel import one_thread
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
 
-# Chosen on the validation rows, out of some forty settings for Fighter and eight for each of the
-# others: what is compared is these four as they stand, not the best that each could do.
+# Chosen on the validation rows, from about forty settings for Fighter and eight for each of the
+# others: the demo compares these four models as they are, not the best that each could reach.
 MODELS: Mapping[str, dict[str, Any]] = {
     "fighter": {
         "level": [80, 95], "width": 64, "layers": 1, "dropout": 0.2, "max_epochs": 30, "lr": 3e-2,
@@ -26,7 +24,7 @@ MODELS: Mapping[str, dict[str, Any]] = {
     },
     "transformer": {
         "width": 64, "heads": 4, "layers": 1, "dropout": 0.0, "max_epochs": 4, "lr": 3e-3,
-        "options": {"hidden_width": 128},
+        "hidden_width": 128,
     },
     "linear": {"max_epochs": 10, "lr": 3e-2},
     "naive": {"max_epochs": 1},
@@ -36,7 +34,7 @@ TITLES = {"fighter": "Fighter", "transformer": "Transformer", "linear": "linear"
 
 @dataclass(frozen=True)
 class Size:
-    """How much data, and how long to train."""
+    """Amount of data and length of training."""
 
     weeks: int = 26
     held_out: int = 3  # weeks for validation, and as many again for the test
@@ -44,7 +42,7 @@ class Size:
 
     @property
     def test(self) -> int:
-        """The last hours, which no model sees."""
+        """Number of test hours at the end, which no model sees."""
         return self.held_out * WEEK
 
 
@@ -57,13 +55,13 @@ def demo(out: Path = Path("fighter-demo"), seed: int = 0) -> None:
 
     Args:
         out: folder for the data and the pictures.
-        seed: of the grid and of the weights.
+        seed: seed of the grid and of the weights.
     """
     run_demo(out, seed)
 
 
 def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecaster]:  # noqa: B008
-    """Do it, and give the models."""
+    """Run the demo and return the fitted models."""
     check_target(out)
     grid = grid_load(size.weeks * WEEK, seed=seed)
     print(_introduction(grid, size, out), flush=True)
@@ -95,10 +93,10 @@ def _introduction(grid: GridLoad, size: Size, out: Path) -> str:
 
 
 def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> Forecaster:
-    """Train one model, and print its row."""
+    """Train one model and print its row of the table."""
     settings = MODELS[name]
     start = time.monotonic()
-    model = Forecaster(
+    model = Forecaster.from_flat(
         horizon=HORIZON,
         lookback=LOOKBACK,
         model=name,
@@ -123,31 +121,30 @@ def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> Forecast
 
 
 def _draw(model: Forecaster, grid: GridLoad, size: Size, out: Path) -> list[Path]:
-    """The first and the last day of the test rows, forecast from the hours before them."""
+    """Draw the first and the last day of the test rows, forecast from the hours before them."""
     paths = []
     for end in (len(grid.times) - size.test, len(grid.times) - HORIZON):
-        known = _table(grid, end)
-        truth = grid.load[end : end + HORIZON]
-        series = tracks(model, model.predict(known), to_panel(known), truth)
+        history = model.read(_table(grid, end))
         day = str(grid.times[end].astype("M8[D]"))
         paths.append(out / f"forecast-{day}.png")
-        save_figure(draw(series, label="Fighter", title=f"Load of {day}, MW"), paths[-1])
+        truth = grid.load[end : end + HORIZON]
+        model.forecast(history).plot(history, truth, paths[-1], title=f"Load of {day}, MW")
     return paths
 
 
 def _explain(model: Forecaster, grid: GridLoad, out: Path) -> list[Path]:
-    """Where the forecast of the last day comes from, if there is something to draw it with."""
+    """Explain the forecast of the last day on a page, if plotly is installed."""
     if find_spec("plotly") is None:
         return []
     end = len(grid.times) - HORIZON
     day = str(grid.times[end].astype("M8[D]"))
     path, title = out / f"why-{day}.html", f"Where the forecast of {day} comes from, load in MW"
-    save_report(model, path, _table(grid, end), truth=grid.load[end:], title=title, most=72)
+    model.save_page(path, _table(grid, end), truth=grid.load[end:], title=title, most=72)
     return [path]
 
 
 def _table(grid: GridLoad, end: int | None = None) -> Any:
-    """The hours until ``end``, a column for each zone."""
+    """Return the hours until ``end`` as a table with one column per zone."""
     from ..data.files import import_pandas
 
     columns = dict(zip(grid.zones, grid.load[:end].T, strict=True))

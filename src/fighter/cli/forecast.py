@@ -8,18 +8,19 @@ from typing import Annotated, Any
 import torch.distributed
 from tyro.conf import Positional, arg
 
-from .._files import check_target
-from ..data.panel import Panel
+from .._files import CHECKPOINT, CONFIG, METRICS, check_target
+from ..data import Panel
+from ..data.files import WRITABLE, open_table, write_table
 from ..errors import FighterError
 from ..explain.page import plotly_script
-from ..forecasting.forecaster import NETWORK, Forecaster
-from ..forecasting.report import save_report
-from . import sentences as words
-from .messages import is_first, plain_words
-from .options import Settings, make_forecaster, read_settings
-from .tables import KINDS, first_rows, open_table, write_table
+from ..forecasting.fitted import group_by_end
+from ..forecasting.forecast import Forecast
+from ..forecasting.forecaster import Forecaster
+from ..plotting.theme import PICTURES
+from . import messages
+from .messages import is_rank_zero
+from .options import make_forecaster, read_settings
 
-PICTURES = (".png", ".svg", ".pdf")
 PAGES = (".html", ".htm")
 
 File = Annotated[str, arg(metavar="FILE")]
@@ -29,10 +30,9 @@ Folder = Annotated[Path, arg(metavar="DIR")]
 OptionalFolder = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
 
 
-@plain_words()
 def forecast(
     file: Positional[File],
-    settings: Settings,  # pyright: ignore[reportInvalidTypeForm]
+    settings: Any,
     out: Target = None,
     plot: Target = None,
     report: Target = None,
@@ -41,7 +41,7 @@ def forecast(
     static: OptionalFile = None,
     data_dir: OptionalFolder = None,
 ) -> None:
-    """Train on a table and forecast what follows it.
+    """Train on a table and forecast the steps after it.
 
     Example: fighter forecast load.csv --horizon 24 --level 80 95 --out forecast.csv
 
@@ -55,12 +55,12 @@ def forecast(
 
     Args:
         file: CSV or Parquet, long or wide, or the name of a known data set.
-        settings: What is left out is chosen from the data.
+        settings: Settings that are left out are chosen from the data.
         out: write the forecast here, .csv or .parquet.
         plot: draw history and forecast here, .png, .svg or .pdf.
-        report: write a page here that tells where the forecasts come from, .html.
-        save: keep the model in this folder, for fighter predict and evaluate.
-        future_file: table with the future values of the --future columns, if FILE has them not.
+        report: write a page here that shows where the forecasts come from, .html.
+        save: save the model in this folder, for fighter predict and evaluate.
+        future_file: table with the future values of the --future columns, if FILE lacks them.
         static: table with one row per series, for static covariates.
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
@@ -68,29 +68,28 @@ def forecast(
     if save:
         check_target(save)
     table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future_file, static))
-    say = _voice(settings)
-    model = _train(table, settings, say, fixed, ahead)
+    say = _speaker(settings)
+    model, panel = _train(table, settings, say, fixed, ahead)
     if save:
         model.save(save)
-        say(f"model     kept in {save}: fighter predict {save}")
-    _give(model, model.predict(future=ahead), model.context, out, plot, say)
+        say(f"model     saved in {save}: fighter predict {save}")
+    _deliver(model.forecast(future=ahead), panel, out, plot, say)
     if report:
-        say(f"report    {report}: {save_report(model, report, future=ahead)}")
+        say(f"report    {report}: {model.save_page(report, future=ahead)}")
 
 
-@plain_words()
 def fit(
     file: Positional[File],
-    settings: Settings,  # pyright: ignore[reportInvalidTypeForm]
+    settings: Any,
     out: Folder,
     overwrite: bool = False,
     tensorboard: bool = False,
     static: OptionalFile = None,
     data_dir: OptionalFolder = None,
 ) -> None:
-    """Train on a table and keep the model.
+    """Train on a table and save the model.
 
-    A run that was cut off goes on where it was when the same command is given again.
+    An interrupted run resumes when the same command is given again.
 
     Example: fighter fit load.parquet --horizon 24 --level 80 --out model
 
@@ -98,35 +97,34 @@ def fit(
 
     Args:
         file: CSV or Parquet, long or wide, or the name of a known data set.
-        settings: What is left out is chosen from the data.
-        out: folder for the model, metrics.jsonl and, while it runs, a checkpoint of each epoch.
-        overwrite: begin anew, in place of what the folder holds.
+        settings: Settings that are left out are chosen from the data.
+        out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
+        overwrite: start again and replace what the folder holds.
         tensorboard: also write TensorBoard's files to the folder.
         static: table with one row per series, for static covariates.
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
     check_target(out)
-    if (out / "config.json").exists() and not overwrite:
+    if (out / CONFIG).exists() and not overwrite:
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
-    say = _voice(settings)
-    if overwrite and is_first():
-        for name in ("metrics.jsonl", "checkpoint.safetensors"):
+    say = _speaker(settings)
+    if overwrite and is_rank_zero():
+        for name in (METRICS, CHECKPOINT):
             (out / name).unlink(missing_ok=True)
     fresh = not out.exists()
     try:
         _train(table, settings, say, fixed, folder=out, tensorboard=tensorboard)
     except BaseException:
-        if fresh and is_first() and out.exists() and not any(out.iterdir()):
-            out.rmdir()  # nothing to go on from
+        if fresh and is_rank_zero() and out.exists() and not any(out.iterdir()):
+            out.rmdir()  # there is nothing to resume from
         raise
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-    say(f"model     kept in {out}: fighter predict {out}")
+    say(f"model     saved in {out}: fighter predict {out}")
 
 
-@plain_words()
 def predict(
     model: Positional[Folder],
     file: Positional[OptionalFile] = None,
@@ -138,17 +136,17 @@ def predict(
     quiet: bool = False,
     data_dir: OptionalFolder = None,
 ) -> None:
-    """Forecast with a model that was kept.
+    """Forecast with a saved model.
 
     Example: fighter predict model --out forecast.csv
 
     From later data: fighter predict model load-until-today.csv --plot forecast.png
 
     Args:
-        model: folder that fighter fit or forecast --save has written.
-        file: history to forecast from; the end of the training table unless given.
-        future: table with future values of the covariates that are known in advance.
-        static: table with one row per series, if there are series that were not trained on.
+        model: folder written by fighter fit or forecast --save.
+        file: history to forecast from (default: the training table).
+        future: table with future values of the covariates known in advance.
+        static: table with one row per series, if some series were not trained on.
         out: write the forecast here, .csv or .parquet.
         plot: draw history and forecast here, .png, .svg or .pdf.
         device: cpu or cuda.
@@ -158,12 +156,10 @@ def predict(
     _check_targets(out, plot)
     loaded = Forecaster.load(model, device=device)
     table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future, static))
-    forecasts = loaded.predict(table, future=ahead, static=fixed)
-    history = loaded.context if table is None else _panel(loaded, table)
-    _give(loaded, forecasts, history, out, plot, _silence if quiet else _say)
+    panel = loaded.read(table, fixed)
+    _deliver(loaded.forecast(panel, future=ahead), panel, out, plot, _silence if quiet else _say)
 
 
-@plain_words()
 def evaluate(
     model: Positional[Folder],
     file: Positional[File],
@@ -175,28 +171,29 @@ def evaluate(
 ) -> None:
     """Score a model on every window of a table, series by series and over all.
 
-    mae and mse are in the units of the table, scaled_mae and scaled_mse in deviations of the
-    training rows, coverage is the share of values inside the interval, in per cent.
+    mae and mse are in the units of the table, scaled_mae and scaled_mse in standard deviations of
+    the training rows; coverage is the share of values inside the interval, in per cent.
 
     Example: fighter evaluate model load.csv --last 720
 
     Args:
-        model: folder that fighter fit or forecast --save has written.
+        model: folder written by fighter fit or forecast --save.
         file: table with history and true values, or the name of a known data set.
-        last: score only windows whose targets lie in the last so many rows, the test rows.
+        last: score only windows whose targets lie in this many last rows, the test rows.
         out: also write the scores here, .csv or .parquet.
-        static: table with one row per series, if there are series that were not trained on.
+        static: table with one row per series, if some series were not trained on.
         device: cpu or cuda.
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
     _check_targets(out)
     if last is not None and last < 1:
-        raise FighterError(f"--last {last}: needs at least 1")
+        raise FighterError("needs at least 1", argument="last", value=last)
     loaded = Forecaster.load(model, device=device)
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
-    scores = words.with_mean(loaded.evaluate(table, last=last, static=fixed), loaded.id_col)
+    panel = loaded.read(table, fixed)
+    scores = messages.with_mean(loaded.evaluate(panel, last=last), loaded.id_col)
     print(scores.to_string(index=False, float_format="{:.4g}".format))
-    words.tell_if_trained_on(loaded, _panel(loaded, table), last)
+    messages.note_if_trained_on(loaded, panel, last)
     if out:
         write_table(scores, out)
 
@@ -210,49 +207,46 @@ def _train(
     say: Callable[[str], None],
     static: Any = None,
     ahead: Any = None,
-    **places: Any,
-) -> Forecaster:
-    """Fit, and say what was read, what was planned and what came out."""
-    model = make_forecaster(settings, verbose=is_first() and not settings.quiet)
-    # Before the long work, because it stumbles over the same data, only sooner.
-    naive = _fit_naive(model, table, static, ahead)
-    say(words.about_data(naive))
+    **where: Any,
+) -> tuple[Forecaster, Panel]:
+    """Read the table once, fit, and say what was read, planned and reached."""
+    model = make_forecaster(settings, verbose=is_rank_zero() and not settings.quiet)
+    panel = model.read(table, static)
+    say(messages.about_data(panel))
+    for _ in group_by_end(model, panel, ahead) if ahead is not None or not where else ():
+        pass  # missing future covariates are an error now, not after training
     start = time.monotonic()
-    model.fit(table, static=static, **places)
-    say(words.about_plan(model))
-    say(words.about_training(model, time.monotonic() - start))
-    if not settings.quiet and is_first():
-        say(words.about_score(model, naive, table, static))
-    return model
+    model.fit(panel, **where)
+    say(messages.about_plan(model))
+    say(messages.about_training(model, time.monotonic() - start))
+    if not settings.quiet and is_rank_zero():
+        say(messages.about_score(model, _seasonal_naive(model).fit(panel), panel))
+    return model, panel
 
 
-def _fit_naive(model: Forecaster, table: Any, static: Any, ahead: Any) -> Forecaster:
-    """Seasonal naive with the same look-back and validation rows, to compare with."""
-    other = {"model": "naive", "max_epochs": 1, "compile": False, "verbose": False}
-    other |= dict.fromkeys((*NETWORK, "options", "level", "quantiles"))
-    naive = Forecaster(**{**model.get_params(), **other}).fit(table, static=static)
-    naive.predict(future=ahead)  # future values that are missing are missed here
-    return naive
+def _seasonal_naive(model: Forecaster) -> Forecaster:
+    """Return seasonal naive with the same settings, to compare with."""
+    other = {"model": "naive", "level": None, "quantiles": None, "verbose": False}
+    return Forecaster(**{**model.get_params(deep=False), **other})
 
 
-def _give(
-    model: Forecaster,
-    forecasts: Any,
+def _deliver(
+    forecast: Forecast,
     history: Panel,
     out: Path | None,
     plot: Path | None,
     say: Callable[[str], None],
 ) -> None:
+    """Write or show the forecast, and draw it if asked to."""
+    table = forecast.table("pandas")
     if out:
-        write_table(forecasts, out)
-        say(f"forecast  {len(forecasts):,} rows in {out}")
+        write_table(table, out)
+        say(f"forecast  {len(table):,} rows in {out}")
     else:
-        say("\n" + first_rows(forecasts))
-        say(f"the first of {len(forecasts):,} rows; --out forecast.csv keeps them all")
+        say("\n" + messages.first_rows(table))
+        say(f"the first of {len(table):,} rows; --out forecast.csv writes them all")
     if plot:
-        from ..plotting.forecasts import draw_forecast, save_figure
-
-        save_figure(draw_forecast(model, forecasts, history), plot)
+        forecast.plot(history, path=plot)
         say(f"plot      {plot}")
 
 
@@ -260,7 +254,7 @@ def _check_targets(
     table: Path | None, picture: Path | None = None, page: Path | None = None
 ) -> None:
     if table:
-        check_target(table, KINDS)
+        check_target(table, WRITABLE)
     if picture:
         check_target(picture, PICTURES)
     if page:
@@ -268,7 +262,7 @@ def _check_targets(
 
 
 def check_page(path: Path) -> None:
-    """See that a page can be made, before the work that it is to show."""
+    """Refuse a page that could not be written, before the work it is to show."""
     check_target(path, PAGES)
     plotly_script()
 
@@ -277,13 +271,8 @@ def _optional_table(name: str | None, data_dir: Path | None) -> Any:
     return None if name is None else open_table(name, data_dir)
 
 
-def _panel(model: Forecaster, table: Any) -> Panel:
-    """A table as the model reads it."""
-    return model._read(table, scheme=model.preparation.scheme)
-
-
-def _voice(settings: Any) -> Callable[[str], None]:
-    return _say if is_first() and not settings.quiet else _silence
+def _speaker(settings: Any) -> Callable[[str], None]:
+    return _say if is_rank_zero() and not settings.quiet else _silence
 
 
 def _say(text: str) -> None:

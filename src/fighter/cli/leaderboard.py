@@ -1,81 +1,85 @@
-"""``fighter leaderboard``."""
+"""The command ``fighter leaderboard``."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, TypeVar
 
+import tyro
 from tyro.conf import Positional
 
 from .._files import check_target
-from ..benchmark.contest import FILE, Contest, find_models, horizons_for, own_units
+from ..benchmark.contest import FILE, Contest, find_models, horizons_for, unscaled_series
 from ..benchmark.contest import leaderboard as run
-from ..benchmark.datasets import find_datasets, read
+from ..benchmark.datasets import Dataset, find_datasets, read
 from ..benchmark.page import write_page
 from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
-from ..models import CORES
-from .messages import plain_words
-from .options import in_flags
+from ..models import MODELS
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
-likely a difference as large is by chance. Everything else stands on the page."""
+likely a difference as large is by chance. The page says how the models are compared."""
+T = TypeVar("T")
+# The help gives these defaults in words, so that tyro need not add "(default: None)".
+Optional = Annotated[T | None, tyro.conf.arg(help_behavior_hint="")]
+Several = Annotated[tuple[T, ...], tyro.conf.arg(help_behavior_hint="")]
+Models = Annotated[
+    tuple[str, ...],
+    tyro.conf.arg(
+        help=f"models to rank (default: all): {', '.join(MODELS)}.", help_behavior_hint=""
+    ),
+]
 
 
 def leaderboard(
-    data: Positional[tuple[str, ...]] = (),
+    data: Positional[Several[str]] = (),
     /,
-    models: tuple[str, ...] = (),
-    horizons: tuple[int, ...] = (),
-    lookback: int | None = None,
+    models: Models = (),
+    horizons: Several[int] = (),
+    lookback: Optional[int] = None,
     seeds: tuple[int, ...] = (0, 1, 2),
-    lr: float | None = None,
-    max_epochs: int | None = None,
-    id_col: str | None = None,
-    time_col: str | None = None,
-    target_col: str | None = None,
-    freq: str | None = None,
-    missing_values: tuple[float, ...] = (),
-    jobs: int | None = None,
+    lr: Optional[float] = None,
+    max_epochs: Optional[int] = None,
+    id_col: Optional[str] = None,
+    time_col: Optional[str] = None,
+    target_col: Optional[str] = None,
+    freq: Optional[str] = None,
+    missing_values: Several[float] = (),
+    jobs: Optional[int] = None,
     results: Path = Path("leaderboard"),
-    page: Path | None = None,
-    data_dir: Path | None = None,
-    device: Literal["cpu", "cuda"] | None = None,
+    page: Optional[Path] = None,
+    data_dir: Optional[Path] = None,
+    device: Optional[Literal["cpu", "cuda"]] = None,
 ) -> None:
     """Rank models on data sets, your own or the benchmarks.
 
     Example: fighter leaderboard load.csv --models fighter dlinear patchtst --horizons 24
 
-    Of each data set the first 70 % of rows are trained on, the next 10 % choose epoch and learning
-    rate, and every window of the last 20 % is scored. Runs that were made before are not made
-    again, and results of other calls stay in the table.
+    Models are trained on the first 70 % of the rows, the next 10 % choose the epoch and the
+    learning rate, and every window of the last 20 % is scored. Finished runs are not repeated, and
+    results of earlier calls stay in the table.
 
     Args:
-        data: files (CSV or Parquet) or names of known data sets; unless given, all in --data-dir,
-            or the benchmarks at hand.
-        models: those to rank, all unless given: fighter, autoformer, cyclenet, dlinear, gcn, gfsa,
-            informer, itransformer, linear, mean, naive, normlin, patchtst, reformer, repeat,
-            seq2seq, transformer.
-        horizons: steps to forecast; 96 and 192 for known data sets, else a season, unless given.
-        lookback: steps that models see; 96 for known data sets, else by the data, unless given.
-        seeds: of every model that learns.
-        lr: learning rate of all but Fighter; the best of three on validation unless given.
-        max_epochs: passes over the training windows at most; by the size of the data unless given.
-        id_col: column of a long table that names the series; unique_id unless given.
-        time_col: column of the time stamps; unless given ds, or one that is called like a time.
-        target_col: column of a long table with the values; y unless given.
-        freq: step of the time axis, such as h or 10min; inferred unless given.
+        data: files (CSV or Parquet) or names of known data sets (default: all in --data-dir, or
+            the benchmarks at hand).
+        models: models to rank (default: all).
+        horizons: steps to forecast (default: 96 and 192 for known data sets, else a season).
+        lookback: steps that models see (default: 96 for known data sets, else chosen from the
+            data).
+        seeds: seeds of every trainable model.
+        lr: learning rate of all models but Fighter (default: the best of three on the validation
+            rows).
+        max_epochs: most passes over the training windows (default: by the size of the data).
+        id_col: column of a long table that names the series (default: unique_id).
+        time_col: column of the time stamps (default: ds, or one that is named like a time).
+        target_col: column of a long table with the values (default: y).
+        freq: step of the time axis, such as h or 10min (default: inferred).
         missing_values: numbers that mean "not observed", such as -9999.
-        jobs: runs at a time; one per core unless given, 16 at most.
+        jobs: runs at a time (default: one per core, at most 16).
         results: folder for the results (JSON) and the runs.
-        page: Markdown file to write; accuracy.md in the results unless given.
-        data_dir: folder of data sets, or a file; known ones are looked for there first, then in
-            $FIGHTER_DATA, then in the cache.
-        device: where to run; a GPU if there is one, unless given.
+        page: Markdown file to write (default: accuracy.md in the results folder).
+        data_dir: folder of data sets, or a file; known data sets are looked up there first, then
+            in $FIGHTER_DATA, then in the cache.
+        device: where to run (default: a GPU if there is one).
     """
-    place = Environment.here(data_dir, device)
-    page = page or results / "accuracy.md"
-    check_target(results)
-    check_target(page, (".md",))
-    models = find_models(models)
     columns = {
         "id_col": id_col,
         "time_col": time_col,
@@ -83,36 +87,42 @@ def leaderboard(
         "freq": freq,
         "missing_values": missing_values or None,
     }
-
-    def say(line: str) -> None:
-        print(line, flush=True)
-
-    with plain_words():
-        given = {name: value for name, value in columns.items() if value is not None}
-        found = find_datasets(data, data_dir, given, say)
-        for source in found:
-            data_notes = read(source)[0].data_notes if source.known is None else ()
-            notes = [
-                quirk.partition(" Name covariates")[0] for quirk in data_notes
-            ]  # none are taken
-            if notes := [*notes, *own_units(source)]:
-                say(f"{source.file}: {in_flags(' '.join(notes))}")
-        contest = Contest(
-            _once(models) or tuple(CORES),
-            {source: _once(horizons) or horizons_for(source) for source in found},
-            lookback,
-            _once(seeds),
-            lr,
-            max_epochs,
-        )
-        failures = run(
-            contest, place, results, jobs=usual_jobs() if jobs is None else jobs, say=say
-        )
-    if (results / FILE).exists():  # not if all failed
+    page = page or results / "accuracy.md"
+    environment = Environment.here(data_dir, device)
+    check_target(results)
+    check_target(page, (".md",))
+    names = find_models(_unique(models)) or tuple(MODELS)
+    given = {name: value for name, value in columns.items() if value is not None}
+    datasets = find_datasets(data, data_dir, given, _say)
+    for dataset in datasets:
+        if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
+            _say(f"{dataset.file}: {' '.join(notes)}")
+    contest = Contest(
+        _unique(names),
+        {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
+        lookback,
+        _unique(seeds),
+        lr,
+        max_epochs,
+    )
+    jobs = usual_jobs() if jobs is None else jobs
+    failures = run(contest, environment, results, jobs=jobs, say=_say)
+    if (results / FILE).exists():  # there is none if every run failed
         print(f"\n{write_page(results, page)}\n\n{LEGEND}\n\nWritten to {page}")
     if failures:
         raise FighterError(failures[0])
 
 
-def _once(values: tuple) -> tuple:
+def _data_notes(dataset: Dataset) -> list[str]:
+    """Return what was noticed in a user's table; unused columns are of no interest here."""
+    if dataset.known is not None:
+        return []
+    return [str(note) for note in read(dataset)[0].data_notes if note.kind != "unused"]
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _unique(values: tuple) -> tuple:
     return tuple(dict.fromkeys(values))

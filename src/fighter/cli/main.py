@@ -1,22 +1,23 @@
-"""The command line: parses, calls, prints."""
+"""The entry point of the command line: find the command, parse, call, report errors."""
 
+import inspect
 import io
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import wraps
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import __version__
 from ..errors import FighterError, did_you_mean
 
 
 class Command(NamedTuple):
-    """Where a command lives: a function, or an app of subcommands, imported when it is called."""
+    """Where a command lives; the module is imported when the command is called."""
 
     module: str
     attribute: str
@@ -25,12 +26,14 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "demo": Command(".demo", "demo", "Train on a generated grid and compare with three baselines."),
-    "forecast": Command(".forecast", "forecast", "Train on a table and forecast what follows."),
-    "fit": Command(".forecast", "fit", "Train on a table and keep the model."),
-    "predict": Command(".forecast", "predict", "Forecast with a model that was kept."),
+    "forecast": Command(
+        ".forecast", "forecast", "Train on a table and forecast the steps after it."
+    ),
+    "fit": Command(".forecast", "fit", "Train on a table and save the model."),
+    "predict": Command(".forecast", "predict", "Forecast with a saved model."),
     "evaluate": Command(".forecast", "evaluate", "Score a model on a table, series by series."),
     "explain": Command(
-        ".explain", "explain", "Tell where a forecast comes from, and write a page on it."
+        ".explain", "explain", "Show where a forecast comes from; write a page about it."
     ),
     "data": Command(".data", "app", "List, show, fetch and find known data sets."),
     "leaderboard": Command(
@@ -43,15 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        0 when it worked, 1 when it did not, 130 when it was interrupted; a command line that
-        cannot be read exits with 2.
+        0 for success, 1 for an error, 130 after Ctrl-C; a command line that cannot be parsed
+        exits with 2.
     """
-    # Before torch is loaded: threads that wait sleep. Spinning ones, on a machine that has other
-    # work, wait for each other: a fit then takes many times as long.
+    # Set before torch is loaded: waiting threads sleep. Threads that spin slow each other down on a
+    # busy machine, and a fit takes many times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # "κ ± σ" where the encoding has no such letters
+            stream.reconfigure(errors="replace")  # some encodings lack letters such as κ
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     with _ctrl_c() as pressed:
@@ -60,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # here, where a closed pipe is understood
             return result
         except BrokenPipeError:
-            # The reader has seen enough; Python must not fail again when it flushes at exit.
+            # The reader closed the pipe; Python must not fail again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except (Exception, KeyboardInterrupt) as error:
             if debug:
                 raise
             if pressed.is_set() or isinstance(error, KeyboardInterrupt):
-                after = "\n" if sys.stderr.isatty() else ""  # the terminal has written ^C
+                after = "\n" if sys.stderr.isatty() else ""  # after the terminal's ^C
                 print(f"{after}fighter: stopped", file=sys.stderr)
                 return 130
             if not isinstance(error, (FighterError, OSError)):
@@ -78,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _ctrl_c() -> Iterator[threading.Event]:
-    """Whether Ctrl-C was pressed: a library that is just loading can turn it into another error."""
+    """Note whether Ctrl-C was pressed: a library being loaded can turn it into another error."""
     pressed = threading.Event()
 
     def stop(*_: object) -> None:
@@ -87,7 +90,7 @@ def _ctrl_c() -> Iterator[threading.Event]:
 
     ours = threading.current_thread() is threading.main_thread()
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield pressed  # signals are the main thread's, and a caller may have plans for this one
+        yield pressed  # only the main thread handles signals, and a caller may have its own handler
         return
     signal.signal(signal.SIGINT, stop)
     try:
@@ -114,14 +117,39 @@ def _run(arguments: list[str]) -> int:
 def _call(name: str, arguments: list[str]) -> int:
     import tyro
 
+    from .messages import notes_on_stderr
+
     command = COMMANDS[name]
     target = getattr(import_module(command.module, __package__), command.attribute)
     prog = f"fighter {name}"
     if isinstance(target, tyro.extras.SubcommandApp):
         return target.cli(prog=prog, description=command.summary, args=arguments or ["--help"]) or 0
-    if hasattr(target, "before_flags"):  # settings from a configuration file
-        target = partial(target, settings=target.before_flags(arguments))
-    return tyro.cli(target, prog=prog, args=arguments, config=(tyro.conf.OmitArgPrefixes,)) or 0
+    with notes_on_stderr():
+        if "settings" in inspect.signature(target).parameters:
+            target = _with_settings(target, arguments)
+        return tyro.cli(target, prog=prog, args=arguments, config=(tyro.conf.OmitArgPrefixes,)) or 0
+
+
+def _with_settings(target: Callable[..., Any], arguments: list[str]) -> Callable[..., Any]:
+    """Give the command the flags of the chosen model, and the values of a configuration file."""
+    from .options import read_settings
+
+    settings = read_settings(arguments)
+
+    @wraps(target)
+    def call(*positional: Any, **flags: Any) -> Any:
+        return target(*positional, **flags)
+
+    signature = inspect.signature(target)
+    first, _, *others = signature.parameters.values()
+    flags = inspect.Parameter(
+        "settings", inspect.Parameter.KEYWORD_ONLY, default=settings, annotation=type(settings)
+    )
+    others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in others]
+    parameters = [first, flags, *others]
+    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    call.__annotations__ = {**target.__annotations__, "settings": type(settings)}
+    return call
 
 
 def _usage() -> str:
@@ -137,14 +165,18 @@ Begin with:
   fighter demo
   fighter forecast load.csv --horizon 24 --out forecast.csv
 
-fighter COMMAND --help tells more and shows an example. --debug, after any command, shows the
-traceback of an error. fighter --version tells the version."""
+fighter COMMAND --help describes a command and shows an example. --debug, after any command, shows
+the traceback of an error. fighter --version prints the version."""
 
 
 def _complain(error: Exception) -> None:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         text = f"{where}{error.strerror}"
+    elif isinstance(error, FighterError):
+        from .messages import in_flags
+
+        text = in_flags(error)
     else:
         text = str(error)
     print(f"fighter: {text}", file=sys.stderr)

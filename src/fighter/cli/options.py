@@ -1,15 +1,13 @@
-"""The settings of a Forecaster as flags and as keys of a configuration file.
+"""The settings of a Forecaster as flags, and as keys of a configuration file.
 
-Names, types, defaults and help come from the Forecaster itself; nothing is listed twice.
+Names, types, defaults and help texts come from the dataclasses of the settings; nothing is listed
+twice. Which flags a model has is known once ``--model`` is, so that flag is read first.
 """
 
 import argparse
-import difflib
-import inspect
-import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import field, make_dataclass
+from dataclasses import MISSING, asdict, field, fields, make_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -17,82 +15,83 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import tyro
 
 from ..errors import FighterError
+from ..forecasting.config import Config, Frame, Training, nest
 from ..forecasting.forecaster import Forecaster
-from ..training import Recipe
+from ..models import MODELS, find_model
 
-_PARAMETERS = {
-    name: parameter
-    for name, parameter in inspect.signature(Forecaster).parameters.items()
-    if name != "verbose"  # the command line says --quiet
-}
 _METAVARS = {int: "N", float: "NUMBER", str: "TEXT"}
 
 
-def in_flags(text: str) -> str:
-    """``lookback=96`` as ``--lookback 96``: what the library says, in the words of this place."""
+def read_settings(arguments: Sequence[str]) -> Any:
+    """Return the settings before any flag: the defaults, overridden by the ``--config`` file.
 
-    def flag(match: re.Match) -> str:
-        value = re.sub(r"float\('([^']*)'\)", r"\1", match[2] or "")
-        value = value.replace(",", "").strip("[]\"'()")
-        return f"--{match[1].replace('_', '-')} {value}".strip()
-
-    names = "|".join([*_PARAMETERS, "data_dir", "jobs"])
-    return re.sub(
-        rf"\b({names})=(\[[^]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[\w+-]([\w.+-]*\w)?)?", flag, text
-    )
-
-
-def _help() -> dict[str, str]:
-    """What the docstrings say of each setting; those of training are described by the Recipe."""
-    recipe = _arguments(Recipe)
-    own = {name: words for name, words in _arguments(Forecaster).items() if "Recipe" not in words}
-    return {"max_epochs": recipe["epochs"], **recipe, **own}
-
-
-def _arguments(described: type) -> dict[str, str]:
-    """The arguments of a docstring, in the words of a command line."""
-    found = {}
-    for entry in re.split(r"\n    (?=\S)", (inspect.getdoc(described) or "").partition("Args:")[2]):
-        names, _, words = entry.strip().partition(": ")
-        words = re.sub(r"\[([-\d., ]+)\]", lambda m: m[1].replace(",", ""), words)
-        words = in_flags(" ".join(words.replace("``", "").split()))
-        found |= dict.fromkeys(names.split(", "), words)
-    return found
+    The type of the result has the flags of the chosen model.
+    """
+    path, model = _read_ahead(arguments)
+    given = {} if path is None else _read_config(path)
+    given |= {} if model is None else {"model": model}
+    quiet = given.pop("quiet", False)
+    name = given.get("model", "fighter")
+    network = find_model(name)
+    try:
+        nested = nest(given)
+    except FighterError as error:
+        raise FighterError(f"{path}: {error.argument} = {error.value!r}: {error.reason}") from error
+    parts = {"network": nested.pop("model", network)}
+    parts = parts if not isinstance(parts["network"], str) else {"network": network}
+    parts |= {"frame": nested.pop("frame", Frame()), "training": nested.pop("training", Training())}
+    kinds = {part: _flags_of(type(value)) for part, value in parts.items()}
+    values = {part: kinds[part](**asdict(value)) for part, value in parts.items()}
+    settings = _settings_type(kinds)
+    return settings(**{"horizon": tyro.MISSING, **nested, **values, "model": name, "quiet": quiet})
 
 
-def _flag(name: str, kind: Any, words: str) -> Any:
-    """The annotation of one setting."""
-    if dict in (get_origin(member) for member in get_args(kind)):
-        return Annotated[kind, tyro.conf.Fixed, tyro.conf.Suppress]  # only in a configuration file
-    members = sorted(_members(kind), key=lambda member: member is str)  # 24 is a number first
-    shown = "|".join(_metavar(member) for member in members if member is not NoneType)
-    hint = "" if _PARAMETERS[name].default in (None, ()) else None
-    about = tyro.conf.arg(
-        help=words, metavar=None if kind is bool else shown, help_behavior_hint=hint
-    )
-    return Annotated[Union[tuple(members)], about]  # noqa: UP007
+def make_forecaster(settings: Any, *, verbose: bool) -> Forecaster:
+    """Return the Forecaster that the flags describe."""
+    given = {f.name: getattr(settings, f.name) for f in fields(Config) if f.name != "verbose"}
+    config = MODELS[given["model"]]
+    network = config(**vars(settings.network))
+    given |= {
+        "model": given["model"] if network == config() else network,
+        "frame": Frame(**vars(settings.frame)),
+        "training": Training(**vars(settings.training)),
+    }
+    return Forecaster(verbose=verbose, **given)
 
 
-def _members(kind: Any) -> Sequence[Any]:
-    return get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
+def _read_ahead(arguments: Sequence[str]) -> tuple[Path | None, str | None]:
+    """Return what ``--config`` and ``--model`` say, before all flags are parsed."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--model")
+    try:
+        found, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError:  # the parser of all flags says it better
+        return None, None
+    return found.config, found.model
 
 
-def _metavar(kind: Any) -> str:
-    if get_origin(kind) is Sequence:
-        return f"{_METAVARS[get_args(kind)[0]]} …"
-    return _METAVARS.get(kind, "")
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FighterError(f"{path} is not TOML: {error}") from error
 
 
-def _make_settings() -> type:
-    words = _help()
-    rows: list[Any] = [
-        (
-            name,
-            _flag(name, p.annotation, words.get(name, "")),
-            field(default=tyro.MISSING if p.default is p.empty else p.default),
-        )
-        for name, p in _PARAMETERS.items()
-    ]
+def _settings_type(parts: dict[str, type]) -> type:
+    """Return a dataclass of all flags; tyro takes their help from the Forecaster's docstring."""
+    rows: list[Any] = []
+    for f in fields(Config):
+        if f.name == "verbose":  # the command line says --quiet
+            continue
+        kind = parts.get(f.name) or _flag(f.type)
+        if f.name == "model":
+            names = f"the model to train: {', '.join(MODELS)}; each has flags of its own."
+            about = tyro.conf.arg(help=names, metavar="NAME", help_behavior_hint="")
+            kind = Annotated[str, about]
+        rows.append((f.name, kind, field(default=_default(f))))
+        if f.name == "model":
+            rows.append(("network", parts["network"], field(default=None)))
     quiet = tyro.conf.arg(help="show no progress and no summary.")
     config = tyro.conf.arg(
         metavar="FILE",
@@ -103,57 +102,38 @@ def _make_settings() -> type:
         ("quiet", Annotated[bool, quiet, tyro.conf.FlagCreatePairsOff], field(default=False))
     )
     rows.append(("config", Annotated[Path | None, config], field(default=None)))
-    return make_dataclass("Settings", rows, frozen=True)
+    return _documented(make_dataclass("Settings", rows, frozen=True, kw_only=True), Forecaster)
 
 
-Settings = _make_settings()
+def _flags_of(described: type) -> type:
+    """Return a dataclass with the same fields, whose types are shown plainly in the help."""
+    rows = [(f.name, _flag(f.type), field(default=_default(f))) for f in fields(described)]
+    made = make_dataclass(described.__name__, rows, frozen=True, kw_only=True)
+    return _documented(made, described)
 
 
-def make_forecaster(settings: Any, *, verbose: bool) -> Forecaster:
-    """The Forecaster that the flags describe."""
-    return Forecaster(verbose=verbose, **{name: getattr(settings, name) for name in _PARAMETERS})
+def _documented(kind: type, described: type) -> type:
+    kind.__doc__ = described.__doc__
+    return kind
 
 
-def read_settings(arguments: Sequence[str]) -> Any:
-    """Settings before any flag: the defaults, and over them the file that ``--config`` names."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--config")
-    try:
-        path = parser.parse_known_args(list(arguments))[0].config
-    except argparse.ArgumentError:  # said better by the parser of all flags
-        path = None
-    return Settings(**(_read_config(Path(path)) if path else {}))
+def _default(row: Any) -> Any:
+    return tyro.MISSING if row.default is MISSING else row.default
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FighterError(f"{path} is not TOML: {error}") from error
-    kinds = {name: p.annotation for name, p in _PARAMETERS.items()} | {"quiet": bool}
-    for name, value in given.items():
-        if name not in kinds:
-            near = difflib.get_close_matches(name.replace("-", "_"), kinds, n=1, cutoff=0)
-            raise FighterError(f"{path} has an unknown key {name!r}; did you mean {near[0]!r}?")
-        if not any(_fits(value, kind) for kind in _members(kinds[name])):
-            wanted = " or ".join(filter(None, map(_wanted, _members(kinds[name]))))
-            raise FighterError(f"{path}: {name} = {value!r} needs {wanted}")
-    return given
+def _flag(kind: Any) -> Any:
+    """Return the type of a flag: numbers are tried before text, metavars are short."""
+    members = sorted(_members(kind), key=lambda member: member is str)
+    shown = "|".join(_metavar(member) for member in members if member is not NoneType)
+    metavar = None if kind is bool or "" in shown.split("|") else shown
+    return Annotated[Union[tuple(members)], tyro.conf.arg(metavar=metavar, help_behavior_hint="")]  # noqa: UP007
 
 
-def _fits(value: Any, kind: Any) -> bool:
-    origin = get_origin(kind)
-    if origin is Sequence:
-        return isinstance(value, list) and all(_fits(item, get_args(kind)[0]) for item in value)
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is float:
-        return isinstance(value, int | float)
-    return isinstance(value, origin or kind)
+def _members(kind: Any) -> Sequence[Any]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
 
 
-def _wanted(kind: Any) -> str:
+def _metavar(kind: Any) -> str:
     if get_origin(kind) is Sequence:
-        return f"a list of {_wanted(get_args(kind)[0]).split()[-1]}s"
-    words = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
-    return words.get(kind, "a table" if get_origin(kind) is dict else "")
+        return f"{_METAVARS[get_args(kind)[0]]} …"
+    return _METAVARS.get(kind, "")

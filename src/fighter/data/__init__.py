@@ -1,9 +1,10 @@
-"""Tables to tensors and back: panels, frames, scaling, splits, windows, and known data sets."""
+"""Tables to tensors and back: panels, scaling, splits, windows, and known data sets."""
 
 from .datasets.synthetic import GridLoad, Link, grid_load
 from .forecast_table import forecast_table
 from .frames import future_values, to_panel
 from .frequency import Frequency
+from .notes import DataNote
 from .panel import Panel, Scheme
 from .scaling import Scaler
 from .splits import Split
@@ -12,6 +13,7 @@ from .windows import Batch, Windows
 
 __all__ = [
     "Batch",
+    "DataNote",
     "Frequency",
     "GridLoad",
     "Link",

@@ -1,72 +1,83 @@
-"""Values that a series rests at and does not pass, as rain does at zero."""
+"""Natural bounds of a series (zero for rainfall), detected from the data."""
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._typing import Float
 from .scaling import Scaler
 from .windows import Batch
 
-SHARE, BEYOND, PARTS = 0.05, 0.001, 4
+TOUCHED, BEYOND, BLOCKS = 0.05, 0.001, 4
 
 
 def find_bounds(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
-    """The lowest and the highest value of each series, infinite where it has none: ``[2, N]``.
+    """Find the lower and upper bound of each series, infinite where there is none: ``[2, N]``.
 
-    A limit is touched by 5 % of the values of every quarter of the rows, so that the end of a
-    trend is none, and passed by one in a thousand at most: a broken sensor hides no limit.
+    A bound must be touched by 5 % of the values in every quarter of the rows, so that the end of a
+    trend is not a bound. One value in a thousand may lie beyond it, so that a broken sensor does
+    not hide it.
     """
     bounds = np.repeat([[-np.inf], [np.inf]], values.shape[1], 1)
     for series in range(values.shape[1]):
         seen = values[observed[:, series], series]
-        if len(seen) < PARTS:
+        if len(seen) < BLOCKS:
             continue
         beyond = int(BEYOND * len(seen))
         ordered = np.partition(seen, (beyond, len(seen) - 1 - beyond))
-        for side, at in enumerate((beyond, len(seen) - 1 - beyond)):
-            touched = seen == ordered[at]
-            if all(part.mean() >= SHARE for part in np.array_split(touched, PARTS)):
-                bounds[side, series] = ordered[at]
+        for side, rank in enumerate((beyond, len(seen) - 1 - beyond)):
+            touched = seen == ordered[rank]
+            if all(block.mean() >= TOUCHED for block in np.array_split(touched, BLOCKS)):
+                bounds[side, series] = ordered[rank]
     return bounds
 
 
-def clamp_to_bounds(forecast: Tensor, batch: Batch) -> Tensor:
-    """Forecasts ``[batch, horizon, series, outputs]`` within the limits of their series."""
+def clamp_to_bounds(
+    forecast: Float[Tensor, "batch horizon series outputs"], batch: Batch
+) -> Float[Tensor, "batch horizon series outputs"]:
+    """Clamp forecasts to the bounds of their series."""
     if batch.bounds is None:
         return forecast
-    low, high = _limits(batch, batch.bounds)
+    low, high = _window_bounds(batch, batch.bounds)
     return forecast.clamp(low, high)
 
 
-def straight_through_clamp(forecast: Tensor, batch: Batch) -> Tensor:
-    """:func:`limited`, for a loss: a forecast beyond a limit is right if the target is at it.
+def straight_through_clamp(
+    forecast: Float[Tensor, "*members batch horizon series outputs"], batch: Batch
+) -> Float[Tensor, "*members batch horizon series outputs"]:
+    """Clamp like :func:`clamp_to_bounds`, with gradients that suit a loss.
 
-    Where the target is inside, the gradient is that of the forecast as it was, so that it comes
-    back.
+    A forecast beyond a bound gets no gradient if the target is at the bound. If the target is
+    inside, it gets the gradient of the unclamped forecast, so that it can return.
     """
     if batch.bounds is None:
         return forecast
-    low, high = _limits(batch, batch.bounds)
+    low, high = _window_bounds(batch, batch.bounds)
     inside = (batch.future[..., None] > low) & (batch.future[..., None] < high)
-    held = forecast.clamp(low, high)
-    return torch.where(inside, forecast + (held - forecast).detach(), held)
+    clamped = forecast.clamp(low, high)
+    return torch.where(inside, forecast + (clamped - forecast).detach(), clamped)
 
 
-def to_table_units(y: Tensor, batch: Batch, scaler: Scaler) -> np.ndarray:
-    """``y [batch, horizon, series, outputs]`` in the units of the table.
+def to_table_units(
+    y: Float[Tensor, "batch horizon series outputs"], batch: Batch, scaler: Scaler
+) -> np.ndarray:
+    """Convert scaled forecasts to the units of the table, ``float64`` of the same shape.
 
-    What is at a limit is so exactly: 0, and not -7e-8.
+    A forecast at a bound becomes the bound exactly: 0, not -7e-8.
     """
     values = scaler.inverse(y.cpu().numpy().astype(np.float64), axis=-2)
     if batch.bounds is None or scaler.bounds is None:
         return values
-    for scaled, limit in zip(batch.bounds, scaler.bounds, strict=True):
-        values = np.where((y == scaled[:, None]).cpu().numpy(), limit[:, None], values)
+    for scaled, bound in zip(batch.bounds, scaler.bounds, strict=True):
+        values = np.where((y == scaled[:, None]).cpu().numpy(), bound[:, None], values)
     return values
 
 
-def _limits(batch: Batch, bounds: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each window, ``[batch, 1, series, 1]``: one that has passed a limit is not held by it."""
+def _window_bounds(batch: Batch, bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """Widen the bounds by each window's past: ``[batch, 1, series, 1]``, low and high.
+
+    A series that has passed a bound in its look-back may pass it in its forecast.
+    """
     low = torch.minimum(bounds[0], batch.past.amin(1))
     high = torch.maximum(bounds[1], batch.past.amax(1))
     return low[:, None, :, None], high[:, None, :, None]

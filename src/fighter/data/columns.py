@@ -1,4 +1,4 @@
-"""Tables and their columns, read through narwhals into numpy; nothing here knows of time."""
+"""Columns of a table, read through narwhals into numpy. Nothing here depends on time."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -10,17 +10,18 @@ import numpy as np
 from ..errors import FighterError, did_you_mean
 
 
-def open_table(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
-    """Open a pandas, polars or pyarrow table; also give labels that were no strings."""
+def open_frame(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
+    """Open a pandas, polars or pyarrow table.
+
+    Also return the original labels of pandas columns that are not strings, by their text.
+    """
     labels: dict[str, Any] = {}
     if nw.dependencies.is_pandas_dataframe(table):
         if table.columns.nlevels > 1:
-            raise FighterError("The columns of the table have several levels; flatten them to one.")
+            raise FighterError("the columns of the table have several levels; flatten them to one")
         if table.columns.has_duplicates:
-            twice = table.columns[table.columns.duplicated()][0]
-            raise FighterError(
-                f"Column {twice!r} appears more than once; rename or drop the others."
-            )
+            name = table.columns[table.columns.duplicated()][0]
+            raise FighterError(f"column {name!r} appears more than once; rename or drop the others")
         if any(not isinstance(label, str) for label in table.columns):
             labels = {str(label): label for label in table.columns}
             table = table.set_axis(list(labels), axis=1)
@@ -28,26 +29,25 @@ def open_table(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
         frame = nw.from_native(table)
     except TypeError:
         raise FighterError(
-            f"Expected a pandas, polars or pyarrow table, got {type(table).__name__}"
-            + ("; make it a table with .to_frame()." if hasattr(table, "to_frame") else ".")
+            f"needs a pandas, polars or pyarrow table, not {type(table).__name__}"
+            + ("; make it a table with .to_frame()" if hasattr(table, "to_frame") else "")
         ) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if len(frame) == 0 or not frame.columns:
         raise FighterError(
-            f"The table is empty: {len(frame)} rows, columns {', '.join(frame.columns) or 'none'}."
+            f"the table is empty: {len(frame)} rows, columns {', '.join(frame.columns) or 'none'}"
         )
     return frame, labels
 
 
-def missing_column(name: str, role: str, columns: Sequence[str]) -> FighterError:
-    """Make the error for a column that is not there, with the names that are and the nearest."""
+def missing_column(name: str, argument: str, columns: Sequence[str]) -> FighterError:
+    """Return the error for a column, named by ``argument``, that the table does not have."""
     hint = did_you_mean(name, columns)
-    if not hint and role == "time":
-        hint = " Name the one with the stamps: time_col='…'."
-    return FighterError(
-        f"There is no {role} column {name!r}. The table has {listing(columns)}.{hint}"
-    )
+    if not hint and argument == "time_col":
+        hint = " Name the column of the time stamps"
+    reason = f"the table has no such column; it has {listing(columns)}{hint and '.' + hint}"
+    return FighterError(reason, argument=argument, value=name)
 
 
 def listing(names: Iterable[Any], most: int = 12) -> str:
@@ -58,40 +58,41 @@ def listing(names: Iterable[Any], most: int = 12) -> str:
 
 
 def numbers(column: nw.Series, alternative: str = "") -> np.ndarray:
-    """Read a numeric column, NaN where it is empty. ``float64 [rows]``"""
+    """Read a numeric column as ``float64 [rows]``, NaN where it is empty.
+
+    ``alternative`` ends the error of a column that is not numeric: what else the user can do.
+    """
     dtype = column.dtype
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         return column.cast(nw.Float64()).to_numpy().astype(np.float64, copy=False)
     example: Any = None
     if isinstance(dtype, nw.Object):
         cells = [np.nan if cell is None else cell for cell in column.to_list()]
-        others = (
-            c
-            for c in cells
-            if not isinstance(c, int | float | Decimal | bool | np.number | np.bool_)
-        )
-        example = next(others, None)
+        number = int | float | Decimal | np.number | np.bool_
+        example = next((cell for cell in cells if not isinstance(cell, number)), None)
         if example is None:
             return np.array([float(cell) for cell in cells])
     if example is None:
-        example = next((cell for cell in column.drop_nulls().head(1).to_list()), None)
+        example = next(iter(column.drop_nulls().head(1).to_list()), None)
     if example is None:
-        return np.full(len(column), np.nan)  # nothing in it, whatever its type
+        return np.full(len(column), np.nan)  # an empty column of any type
     raise FighterError(
-        f"Column {column.name!r} must hold numbers but holds {dtype} such as {str(example)!r}. "
-        f"Convert it to numbers{alternative or ' first'}."
+        f"column {column.name!r} must hold numbers but holds {dtype} such as {str(example)!r}; "
+        f"convert it to numbers{alternative}"
     )
 
 
 def factorise(column: nw.Series) -> tuple[tuple, np.ndarray]:
-    """Find the different cells, as they first appear, and which one each row has. ``int64``"""
+    """List the distinct ids in order of appearance, and number the id of each row: ``int64``."""
     if count := int(column.null_count()):
         row = int(column.is_null().to_numpy().argmax())
         raise FighterError(
-            f"Id column {column.name!r} has {count} empty cells, the first in row {row}. "
-            "Name those series or drop the rows."
+            f"{count} of {len(column)} cells are empty, the first in row {row}; "
+            "name those series or drop the rows",
+            argument="id_col",
+            value=column.name,
         )
-    # Tables mostly come series by series: only the head of each run goes through Python.
+    # Most tables are sorted by series: only the first row of each run goes through Python.
     heads = (column != column.shift(1)).fill_null(value=True).to_numpy().astype(bool)
     heads[0] = True
     cells = column[np.flatnonzero(heads)].to_list()

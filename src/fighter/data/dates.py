@@ -1,4 +1,4 @@
-"""Dates as people write them, as nanoseconds since 1970-01-01."""
+"""Dates as people write them, converted to nanoseconds since 1970-01-01."""
 
 import re
 import warnings
@@ -9,6 +9,7 @@ from ..errors import FighterError
 from .frequency import HOUR
 
 _EARLIEST, _LATEST = np.datetime64("1678-01-01", "D"), np.datetime64("2262-01-01", "D")
+_REMEDY = "write dates as '2024-01-31 12:00' or pass a column of time stamps"
 _ZONE = re.compile(r"(.*\d)\s*(Z|UTC|[+-]\d\d:?\d\d)")
 _DATE = re.compile(
     r"(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})(?:[T ]+(\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?))?"
@@ -16,26 +17,21 @@ _DATE = re.compile(
 
 
 def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
-    """Turn ``datetime64`` stamps of time column ``name`` into ``int64``, if their years fit."""
+    """Convert ``datetime64`` stamps of time column ``name`` to ``int64`` nanoseconds."""
     days = stamps.astype("M8[D]")
     if (empty := np.isnat(days)).any():
-        raise FighterError(
-            f"Time column {name!r} has {empty.sum()} empty cells, the first in row "
-            f"{empty.argmax()}. Drop those rows."
-        )
+        raise empty_times(int(empty.sum()), len(stamps), int(empty.argmax()), name)
     outside = (days < _EARLIEST) | (days > _LATEST)
     if outside.any():
-        raise FighterError(
-            f"Time column {name!r} holds {stamps[outside][0]}, outside the years 1678 to 2261 that "
-            "time stamps can have. Use an integer time axis for such data."
-        )
+        reason = f"{stamps[outside][0]} is outside the years 1678 to 2261 of time stamps"
+        raise FighterError(f"{reason}; use an integer time axis", argument="time_col", value=name)
     return stamps.astype("M8[ns]").astype(np.int64)
 
 
 def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
-    """Read strings as nanoseconds: ISO 8601, or day and month first where that is certain.
+    """Read ISO 8601 dates, or dates whose order of day and month is certain, as nanoseconds.
 
-    Stamps with an offset are taken to UTC; also tells whether there were any.
+    Stamps with a UTC offset are converted to UTC. Also return whether there were any.
     """
     texts = [text.strip() for text in texts]
     shift, aware = np.zeros(len(texts), np.int64), False
@@ -50,7 +46,7 @@ def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
         texts = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy only warns about what it half understands
+            warnings.simplefilter("error")  # numpy only warns about dates it parses in part
             stamps = np.array(texts, "M8[us]")
     except (ValueError, UserWarning, DeprecationWarning):
         try:
@@ -58,31 +54,31 @@ def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
         except ValueError as error:
             if isinstance(error, FighterError):
                 raise
-            raise FighterError(
-                f"Time column {name!r} holds a date that does not exist: {error}. "
-                "Write stamps as '2024-01-31 12:00'."
-            ) from None
+            reason = f"a date does not exist ({error}); write dates as '2024-01-31 12:00'"
+            raise FighterError(reason, argument="time_col", value=name) from None
     return nanoseconds(stamps, name) - shift, aware
 
 
+def empty_times(count: int, rows: int, first: int, name: str) -> FighterError:
+    """Return the error for a time column with empty cells."""
+    reason = f"{count} of {rows} cells are empty, the first in row {first}; drop those rows"
+    return FighterError(reason, argument="time_col", value=name)
+
+
 def _as_iso(texts: list[str], name: str) -> list[str]:
-    """Write ``31.12.2020 23:00`` or ``2020/12/31`` as ISO; day and month must be certain."""
+    """Write ``31.12.2020 23:00`` or ``2020/12/31`` as ISO 8601; the order must be certain."""
     parts = [match for text in texts if (match := _DATE.fullmatch(text))]
     year_first = bool(parts) and len(parts[0][1]) == 4
     year = 1 if year_first else 3
     wrong = [t for t in texts if not (m := _DATE.fullmatch(t)) or len(m[year]) != 4]
     if wrong:
-        raise FighterError(
-            f"Time column {name!r} holds {wrong[0]!r}, which is no date Fighter can read. "
-            "Write stamps as '2024-01-31 12:00' or give a column of time stamps."
-        )
+        reason = f"{wrong[0]!r} is not a date that can be read"
+        raise FighterError(f"{reason}; {_REMEDY}", argument="time_col", value=name)
     month_first = not year_first and max(int(part[2]) for part in parts) > 12
     day_first = not year_first and max(int(part[1]) for part in parts) > 12
     if not (year_first or month_first or day_first or "." in texts[0]):
-        raise FighterError(
-            f"Time column {name!r} holds dates such as {texts[0]!r}: day and month cannot be told "
-            "apart. Write stamps as '2024-01-31' or give a column of time stamps."
-        )
+        reason = f"day and month cannot be distinguished in {texts[0]!r}"
+        raise FighterError(f"{reason}; {_REMEDY}", argument="time_col", value=name)
     order = (1, 2, 3) if year_first else (3, 1, 2) if month_first else (3, 2, 1)
     iso = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Tables in files: CSV (also compressed) and Parquet."""
+"""Tables in files: CSV (also compressed) and Parquet, read and written."""
 
 import gzip
 import re
@@ -8,32 +8,55 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import FighterError
+from .._files import atomic_write
+from ..errors import FighterError, needs_extra
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET = (".parquet", ".pq")
+WRITABLE = (".csv", ".csv.gz", ".parquet")
+
+
+def open_table(name: str | Path, data_dir: str | Path | None = None) -> Any:
+    """Read a CSV or Parquet file, or a data set of the catalogue by its name.
+
+    Cells of a data set that stand for missing data are emptied. ``data_dir`` is the folder where
+    data sets are looked for first.
+    """
+    from .datasets import catalogue  # it reads its files with read_table
+
+    if Path(name).exists() or Path(name).suffix:
+        return read_table(name)
+    try:
+        catalogue.entry(str(name))
+    except FighterError as error:
+        raise FighterError(f"there is no file {name}, and {error}") from None
+    return catalogue.load(str(name), data_dir, clean=True)
 
 
 def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
-    """Read a CSV or Parquet file as a pandas table; ``names`` are for a CSV without a header.
+    """Read a CSV or Parquet file as a pandas table.
 
-    The separator of a CSV (comma, semicolon or tab) is taken from its first line; with semicolons
-    or tabs, ``1,5`` may be a number.
+    The separator of a CSV (comma, semicolon or tab) is inferred from its first line. In a file
+    separated by semicolons or tabs, ``1,5`` may be a number.
+
+    Args:
+        path: the file; its suffix tells the format.
+        names: column names of a CSV without a header.
     """
     path = Path(path)
     if not path.exists():
         beside = sorted(p.name for p in path.parent.glob("*") if p.name.endswith((*TEXT, *PARQUET)))
-        there = f" {path.parent} has {', '.join(beside[:8])}." if beside else ""
-        raise FighterError(f"There is no file {path}.{there}")
+        there = f"; {path.parent} has {', '.join(beside[:8])}" if beside else ""
+        raise FighterError(f"there is no file {path}{there}")
     if path.is_dir():
-        raise FighterError(f"{path} is a folder; give one CSV or Parquet file.")
+        raise FighterError(f"{path} is a folder; name a CSV or Parquet file")
     name = path.name.casefold()
     if not name.endswith((*TEXT, *PARQUET)):
         raise FighterError(
-            f"{path} is neither CSV nor Parquet; use one of {', '.join(TEXT + PARQUET)}."
+            f"{path} is neither CSV nor Parquet; its name must end in {', '.join(TEXT + PARQUET)}"
         )
     if path.stat().st_size == 0:
-        raise FighterError(f"{path} is empty (0 bytes).")
+        raise FighterError(f"{path} is empty (0 bytes)")
     pandas = import_pandas()
     try:
         if name.endswith(PARQUET):
@@ -45,34 +68,40 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
         )
     except ImportError as error:
         raise FighterError(
-            f"{path} needs a Parquet reader: install pyarrow, or give a CSV file. ({error})"
+            f"{path} needs a Parquet reader; install pyarrow or use a CSV file ({error})"
         ) from None
     except (ValueError, OSError, EOFError) as error:
         raise FighterError(
-            f"{path} cannot be read: {str(error).strip()}. Is it whole, and what its name says?"
+            f"{path} cannot be read ({str(error).strip()}); "
+            "check that it is complete and has the format of its name"
         ) from error
+
+
+def write_table(table: Any, path: str | Path) -> None:
+    """Write a pandas table to a Parquet file if its name says so, else to a CSV file."""
+    with atomic_write(path) as file:
+        if file.name.casefold().endswith(".parquet"):
+            table.to_parquet(file, index=False)
+        else:
+            table.to_csv(file, index=False)
 
 
 def import_pandas() -> ModuleType:
     """Import pandas, which only files and tables of its type need."""
-    try:
+    with needs_extra("pandas", "cli"):
         import pandas
-    except ImportError:
-        raise FighterError(
-            "This needs pandas: install it with pip install 'fighter[cli]'."
-        ) from None
     return pandas
 
 
 def _sniff(path: Path) -> tuple[str, str]:
-    """Tell the separator from the first line, the decimal mark from some cells after it.
+    """Infer the separator from the first line and the decimal mark from the cells below it.
 
-    Whole cells: the dots of ``31.12.2024`` are no decimal marks.
+    Only whole cells count, so that the dots of ``31.12.2024`` are not decimal marks.
     """
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8", errors="replace") as file:
         head, *lines = [*islice(file, 50)] or [""]
     separator = max(",;\t", key=head.count)
     cells = [cell.strip(' "\n') for line in lines for cell in line.split(separator)]
-    found = {mark[1] for cell in cells if (mark := re.fullmatch(r"[-+]?\d+([.,])\d+", cell))}
-    return separator, "," if separator != "," and found == {","} else "."
+    marks = {mark[1] for cell in cells if (mark := re.fullmatch(r"[-+]?\d+([.,])\d+", cell))}
+    return separator, "," if separator != "," and marks == {","} else "."

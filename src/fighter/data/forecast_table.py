@@ -1,4 +1,4 @@
-"""From forecasts back to a table like the one that came in."""
+"""Forecasts as a table of the type that came in."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,15 +28,20 @@ def forecast_table(
     time_col: str | None = None,
     time_columns: Sequence[str] = (),
 ) -> Any:
-    """Write one row for each series and step, series outermost, as a table of the type of ``like``.
+    """Make a table with one row per series and step, series outermost. NaN becomes an empty cell.
 
-    ``times`` is ``int64 [S]``, the stamps of the S rows each series has (they may repeat, as the
-    windows of a cross-validation do). A column is ``[S, N]``, or ``[S]`` if all series share it;
-    ``time_columns`` names those that are stamps themselves, such as ``cutoff``. The id and time
-    columns have the types of ``like`` and ``axis``. ``like`` may also be ``"pandas"``,
-    ``"polars"`` or ``"pyarrow"``. NaN comes out as an empty cell.
+    Args:
+        like: a table whose library and id type to use; or "pandas", "polars" or "pyarrow".
+        ids: the N series.
+        times: time stamps of the S rows of each series, ``int64 [S]``. They may repeat, as the
+            windows of a cross-validation do.
+        columns: values by column name, ``[S, N]``, or ``[S]`` if all series share them.
+        axis: type of the time columns.
+        id_col: name of the id column (default: "unique_id").
+        time_col: name of the time column (default: that of ``axis``).
+        time_columns: names of further columns that hold time stamps, such as "cutoff".
     """
-    backend, id_type = _manner(like, id_col)
+    backend, id_type = _table_type(like, id_col)
     series, steps = len(ids), len(times)
 
     def rows(values: np.ndarray) -> np.ndarray:  # [S, N] or [S] -> [N * S]
@@ -54,8 +59,8 @@ def forecast_table(
         values = np.asarray(values)
         if values.shape not in ((steps,), (steps, series)):
             raise FighterError(
-                f"Column {name!r} has shape {values.shape}, needs ({steps}, {series}): "
-                f"{steps} steps of {series} series."
+                f"column {name!r} has shape {values.shape}, needs ({steps}, {series}): "
+                f"{steps} steps of {series} series"
             )
         if name in time_columns:
             table[name] = axis.write(rows(values), name, backend)
@@ -68,8 +73,8 @@ def forecast_table(
 def plain_table(
     like: Any, columns: Mapping[str, Any], axis: TimeAxis, time_columns: Sequence[str] = ()
 ) -> Any:
-    """Columns of equal length as a table of the type of ``like``; ``time_columns`` hold stamps."""
-    backend, _ = _manner(like, "")
+    """Make a table of the type of ``like`` from columns of equal length."""
+    backend, _ = _table_type(like, "")
     table = {
         name: axis.write(np.asarray(values), name, backend)
         if name in time_columns
@@ -80,20 +85,22 @@ def plain_table(
 
 
 def first_row(table: Any) -> Any:
-    """All that is needed as ``like``; untyped columns of pandas tell their type by a cell."""
+    """Return the first row, enough to serve as ``like``: untyped pandas columns need one cell."""
     return nw.from_native(table).head(1).to_native()
 
 
 def drop_column(table: Any, name: str) -> Any:
-    """The table without a column."""
+    """Return the table without a column."""
     return nw.from_native(table).drop(name).to_native()
 
 
-def _manner(like: Any, id_col: str) -> tuple[Any, Any]:
-    """Tell the library of ``like`` and the type of its id column, where it has one."""
+def _table_type(like: Any, id_col: str) -> tuple[Any, Any]:
+    """Return the library of ``like`` and the type of its id column, None if it has none."""
     if isinstance(like, str):
         if like not in _LIBRARIES:
-            raise FighterError(f"like={like!r} must be a table or one of {listing(_LIBRARIES)}.")
+            raise FighterError(
+                f"needs a table or one of {listing(_LIBRARIES)}", argument="like", value=like
+            )
         return _LIBRARIES[like], None
     frame = nw.from_native(like)
     schema = frame.collect_schema()

@@ -1,4 +1,4 @@
-"""From the table people have to the panel the models read."""
+"""Tables to panels: long, single-series and wide tables of pandas, polars or pyarrow."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, open_table
+from .columns import factorise, listing, open_frame
+from .forecast_table import first_row
 from .frequency import Frequency
 from .layout import (
     Layout,
@@ -17,11 +18,11 @@ from .layout import (
     read_layout,
     read_numbers,
 )
-from .notes import Finder, describe_rows, describe_unused, suspect_sentinels
+from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
 from .panel import Panel, Scheme
 from .static import encode_static
 from .time_axis import TimeAxis
-from .time_grid import Grid, first_rows, place_covariates
+from .time_grid import TimeGrid, first_rows, place_covariates
 
 
 def to_panel(
@@ -37,71 +38,58 @@ def to_panel(
     missing_values: float | Sequence[float] = (),
     scheme: Scheme | None = None,
 ) -> Panel:
-    """Read a pandas, polars or pyarrow table, long or wide, onto a regular time grid.
+    """Read a table onto a regular time grid.
 
-    ``to_panel(df)`` reads ``unique_id, ds, y``, a single series ``ds, y``, or a wide table with one
-    column a series. Rows may come in any order; of repeated stamps the first is kept; gaps, empty
-    cells and ``missing_values`` are not observed. What was found is told in ``panel.quirks``.
+    ``to_panel(df)`` reads a long table ``unique_id, ds, y``, a single series ``ds, y``, or a wide
+    table with one column per series. Rows may come in any order. Of repeated time stamps the first
+    row is kept. Gaps and empty cells are not observed. ``panel.data_notes`` say what was found.
 
-    ``past`` and ``future`` name covariate columns (``future``: known in advance), ``static`` is a
-    table with one row for each id, ``scheme`` is the ``panel.scheme`` of a table to follow.
+    Args:
+        table: a pandas, polars or pyarrow table.
+        id_col: id column of a long table (default: "unique_id").
+        time_col: time column (default: "ds", or the only column that looks like one).
+        target_col: target column of a long table or a single series (default: "y").
+        freq: frequency of the time stamps (default: inferred).
+        past: covariates known only in the past.
+        future: covariates also known in the future.
+        static: table of static covariates, one row per series.
+        missing_values: numbers that stand for missing data, such as -9999.
+        scheme: ``panel.scheme`` of an earlier table, which this one then follows.
     """
     past = _names(past) or tuple(scheme.past_names if scheme else ())
     future = _names(future) or tuple(scheme.future_names if scheme else ())
     marks = _marks(missing_values)
     if both := set(past) & set(future):
-        raise FighterError(f"{listing(sorted(both))} cannot be both a past and a future covariate.")
+        raise FighterError(
+            f"{listing(sorted(both))} cannot be both a past and a future covariate",
+            argument="future",
+            value=future,
+        )
     wall = scheme.axis["wall"] if scheme else None
     layout = read_layout(table, id_col, time_col, target_col, (*past, *future), wall)
     step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
-    grid = Grid.of(layout, step)
-    finder = Finder(layout.ids, grid.times, step)
-    data_notes = _zone_quirks(layout.axis)
+    grid = TimeGrid.of(layout, step)
+    locator = Locator(layout.ids, grid.times, step)
+    values, observed, empty, marked = _place_targets(grid, layout, marks, locator)
 
-    values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
-    empty: np.ndarray = np.isnan(values) & grid.present
-    marked = []
-    for sentinel in marks:
-        mask = is_marked(values, [sentinel])
-        if count := int(mask.sum()):
-            marked.append(
-                f"{count} values of {sentinel:g} {finder.cells(mask)}; treated as not observed."
-            )
-        values[mask] = np.nan
-    if (wild := np.isinf(values)).any():
-        raise FighterError(
-            f"{wild.sum()} values are infinite {finder.cells(wild)}. Mend them, or pass "
-            "missing_values=[float('inf'), float('-inf')] to leave them out."
-        )
-    observed: np.ndarray = ~np.isnan(values)
-    if (nothing := ~observed.any(axis=0)).any():
-        silent = [layout.ids[i] for i in np.flatnonzero(nothing)]
-        raise FighterError(
-            f"{len(silent)} of {len(layout.ids)} series have no observed value: "
-            f"{listing(silent, 3)}. Drop them."
-        )
-    values[~observed] = 0.0
-
-    # Where the table knows more of the future than of the targets, the panel ends with the targets.
+    # Rows after the last target, which hold future covariates, are not part of the panel.
     length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
-    # Then, in a long table, each series ends with its own last target.
-    told = observed if future and layout.series is not None else grid.present
-    ends = _ends(told[:length], len(layout.ids))
-    data_notes += describe_rows(
-        grid.present[:length], grid.duplicates[:length], finder, layout.series is None
+    # In a long table with such rows, each series ends with its own last target.
+    rows = observed if future and layout.series is not None else grid.present
+    ends = _ends(rows[:length], len(layout.ids))
+    notes = _zone_notes(layout.axis)
+    notes += describe_rows(
+        grid.present[:length], grid.duplicates[:length], locator, layout.series is None
     )
     if count := int(empty[:length].sum()):
-        data_notes.append(
-            f"{count} empty values (NaN) {finder.cells(empty[:length])}; treated as not observed."
-        )
-    data_notes += (
-        marked + suspect_sentinels(values, observed, finder) + describe_unused(layout.unused)
-    )
-    known, known_quirks = place_covariates(grid, layout, future, "future", length, finder, marks)
-    if layout.series is not None:  # nothing was told of the time after a series' end: not invented
+        what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
+        notes.append(DataNote("missing", f"{what}; treated as not observed."))
+    notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
+    ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
+    if layout.series is not None:  # do not fill in covariates after the end of a series
         after = np.arange(length)[:, None] >= ends
-        known[:length][after & ~grid.present[:length]] = np.nan
-    seen, seen_quirks = place_covariates(grid, layout, past, "past", length, finder, marks)
+        ahead[:length][after & ~grid.present[:length]] = np.nan
+    behind, behind_notes = place_covariates(grid, layout, past, "past", length, locator, marks)
     encoded = names = categories = None
     if static is not None:
         encoded, names, categories = encode_static(
@@ -109,8 +97,8 @@ def to_panel(
         )
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
-        seen[:length], known, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
-        (*data_notes, *known_quirks, *seen_quirks), ends,
+        behind[:length], ahead, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
+        (*notes, *ahead_notes, *behind_notes), ends, first_row(table),
     )  # fmt: skip
 
 
@@ -124,11 +112,17 @@ def future_values(
     needed: np.ndarray | None = None,
     missing_values: float | Sequence[float] = (),
 ) -> np.ndarray:
-    """Read the future covariates of the ``horizon`` steps after the panel. ``float64 [H, N, F]``
+    """Read the future covariates of the ``horizon`` steps after a panel: ``float64 [H, N, F]``.
 
-    ``table`` has a row for each (id, time), or for each time if all series share the values; rows
-    of other times are passed over. Without a table, what the panel knows beyond its end is used.
-    ``needed`` (bool [N]) says for which series there must be values; the others get 0.
+    Args:
+        panel: the history.
+        table: a row per (id, time), or per time if all series share the values; rows of other
+            times are ignored. None for the rows of the first table that follow its last target.
+        horizon: number of steps.
+        id_col: id column of the table (default: "unique_id").
+        time_col: time column of the table (default: that of the panel).
+        needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).
+        missing_values: numbers that stand for missing data, such as -9999.
     """
     names, ids = panel.future_names, panel.ids
     times = panel.freq.future(int(panel.times[-1]), horizon)
@@ -136,24 +130,24 @@ def future_values(
     if not names:
         return values
     if table is None:
-        known = panel.future[panel.length :][:horizon]
-        values[: len(known)] = known
+        ahead = panel.future[panel.length :][:horizon]
+        values[: len(ahead)] = ahead
     else:
         time_col = time_col or panel.axis.name
-        frame, _ = open_table(lift_index(table, id_col, time_col))
+        frame, _ = open_frame(lift_index(table, id_col, time_col))
         axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis.wall)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             raise FighterError(
-                f"The future table has a time axis of type {axis.kind}, the history one of "
-                f"{panel.axis.kind}. Use the same type in both."
+                f"the table of future covariates has a time axis of type {axis.kind}, the history "
+                f"one of {panel.axis.kind}; use the same type in both"
             )
-        cells = read_numbers(frame, names, "future covariate", _marks(missing_values))
+        cells = read_numbers(frame, names, "future", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
         if id_col in frame.columns:
-            known_ids, codes = factorise(frame[id_col])
-            place = {name: i for i, name in enumerate(ids)}
-            series = np.array([place.get(name, -1) for name in known_ids])[codes]
+            table_ids, codes = factorise(frame[id_col])
+            column_of = {name: i for i, name in enumerate(ids)}
+            series = np.array([column_of.get(name, -1) for name in table_ids])[codes]
             rows = np.flatnonzero(use & (series >= 0))
             rows = rows[first_rows(steps[rows] * len(ids) + series[rows])]
             values[steps[rows], series[rows]] = cells[rows]
@@ -167,16 +161,47 @@ def future_values(
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
         show = panel.freq.show
         raise FighterError(
-            f"Future covariates are missing: {lacking.sum()} of {lacking.size} values for the "
+            f"{lacking.sum()} of {lacking.size} covariate values are missing for the "
             f"{horizon} steps after {show(panel.times[-1])}; the first is column {names[column]!r} "
-            f"of series {ids[series]!r} at {show(times[step])}. Give a future table with these "
-            "rows."
+            f"of series {ids[series]!r} at {show(times[step])}; pass a table with these rows",
+            argument="future",
         )
     return values
 
 
+def _place_targets(
+    grid: TimeGrid, layout: Layout, marks: Sequence[float], locator: Locator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[DataNote]]:
+    """Place the targets on the grid: values, observed and empty cells ``[T, N]``, and notes."""
+    values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
+    empty: np.ndarray = np.isnan(values) & grid.present
+    notes = []
+    for sentinel in marks:
+        mask = is_marked(values, [sentinel])
+        if count := int(mask.sum()):
+            text = (
+                f"{count} values of {sentinel:g} {locator.summary(mask)}; treated as not observed."
+            )
+            notes.append(DataNote("missing", text))
+        values[mask] = np.nan
+    if (infinite := np.isinf(values)).any():
+        raise FighterError(
+            f"{infinite.sum()} values are infinite {locator.summary(infinite)}; correct them, or "
+            "declare inf and -inf as missing values to leave them out"
+        )
+    observed: np.ndarray = ~np.isnan(values)
+    if (silent := ~observed.any(axis=0)).any():
+        ids = [layout.ids[i] for i in np.flatnonzero(silent)]
+        raise FighterError(
+            f"{len(ids)} of {len(layout.ids)} series have no observed value, {listing(ids, 3)}; "
+            "drop them"
+        )
+    values[~observed] = 0.0
+    return values, observed, empty, notes
+
+
 def _ends(present: np.ndarray, series: int) -> np.ndarray:
-    """The step after the last row of each series. ``int64 [N]``"""
+    """Find the step after the last row of each series: ``int64 [N]``."""
     last = len(present) - present[::-1].argmax(axis=0)
     return np.broadcast_to(last, (series,)).copy()
 
@@ -187,10 +212,11 @@ def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
         return Frequency.infer(layout.times, layout.series, integer)
     step = Frequency.parse(freq)
     if (step.unit == "integer") != integer:
-        kind = "integers: pass an integer step such as freq=1" if integer else "time stamps"
+        kind, example = ("integers", "1") if integer else ("time stamps", "'h'")
         raise FighterError(
-            f"freq={str(step)!r} does not suit time column {layout.axis.name!r}, which holds "
-            f"{kind}."
+            f"time column {layout.axis.name!r} holds {kind}; pass a frequency such as {example}",
+            argument="freq",
+            value=str(step),
         )
     return step
 
@@ -203,16 +229,14 @@ def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
     marks: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(missing_values, object)))
     for mark in marks:
         if not isinstance(mark, Real):
-            raise FighterError(f"missing_values must be numbers, got {mark!r}.")
+            raise FighterError("needs numbers", argument="missing_values", value=mark)
     return tuple(float(mark) for mark in marks)
 
 
-def _zone_quirks(axis: TimeAxis) -> list[str]:
+def _zone_notes(axis: TimeAxis) -> list[DataNote]:
     if axis.zone in (None, "UTC"):
         return []
-    clock = (
-        "kept on the local clock"
-        if axis.wall
-        else "converted to UTC, forecasts come back in the zone"
-    )
-    return [f"Time stamps of zone {axis.zone}: {clock}."]
+    clock = "kept on the local clock"
+    if not axis.wall:
+        clock = "converted to UTC, and forecasts come back in the zone"
+    return [DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}.")]

@@ -1,7 +1,7 @@
-"""The step of a time axis: its alias, its grid, its natural periods and its calendar.
+"""The frequency of a time axis: its alias, its grid, its natural periods and its calendar.
 
 A time axis is an ``int64`` array: nanoseconds since 1970-01-01 for time stamps, the integers
-themselves for an integer axis. Everything here works on such arrays, so no table library is needed.
+themselves for an integer axis. No table library is needed here.
 """
 
 import re
@@ -30,7 +30,7 @@ _FIXED = {
 _WORDS = {"week": WEEK, "day": DAY, "hour": HOUR, "minute": 60 * SECOND, "second": SECOND}
 _MONTHS = {"MS": 1, "ME": 1, "QS": 3, "QE": 3, "YS": 12, "YE": 12}
 _ENOUGH_ROWS = 500_000
-# Spellings people are used to, among them those that pandas has retired.
+# Other common spellings, among them those that pandas has retired.
 _SPELLINGS = {
     "N": "ns", "U": "us", "L": "ms", "S": "s", "sec": "s", "T": "min", "m": "min", "H": "h",
     "d": "D", "w": "W", "M": "ME", "BMS": "MS", "BME": "ME", "Q": "QE", "BQS": "QS", "BQE": "QE",
@@ -45,8 +45,8 @@ class Frequency:
     ``Frequency.parse("10min")``, ``Frequency.parse("MS")``, ``Frequency.parse(1)`` or
     ``Frequency.infer(times)``; ``str(frequency)`` is an alias that ``parse`` reads back.
 
-    A step is ``count`` units, where a unit is an integer step, a nanosecond, a month (``end``: the
-    stamps are the last days of their months) or a weekday (Monday to Friday).
+    A step is ``count`` units. A unit is an integer step, a nanosecond, a month (``end``: the stamps
+    are the last days of their months) or a weekday (Monday to Friday).
     """
 
     unit: Literal["integer", "ns", "month", "weekday"]
@@ -60,7 +60,7 @@ class Frequency:
             return alias
         if isinstance(alias, int | np.integer) and not isinstance(alias, bool) and alias > 0:
             return cls("integer", int(alias))
-        # An anchor such as -SUN or -JAN is let go: the stamps of the data say where the grid lies.
+        # An anchor such as -SUN or -JAN is ignored: the stamps of the data say where the grid lies.
         match = re.fullmatch(r"(\d*)\s*([A-Za-z]*)(-[A-Z]{3})?", str(alias).strip())
         count, name = (match[1], match[2]) if match else ("", "")
         number = int(count) if count else 1
@@ -75,9 +75,10 @@ class Frequency:
             if name == "B":
                 return cls("weekday", number)
         raise FighterError(
-            f"freq={alias!r} is not a frequency Fighter knows. Use a number and one of "
-            f"{', '.join([*_FIXED, *_MONTHS, 'B'])} (for example '15min'), or an integer step such "
-            "as 1 for an integer time axis."
+            f"needs a number and one of {', '.join([*_FIXED, *_MONTHS, 'B'])}, for example '15min';"
+            " or an integer step such as 1 for an integer time axis",
+            argument="freq",
+            value=alias,
         )
 
     def __str__(self) -> str:
@@ -91,10 +92,10 @@ class Frequency:
         number = self.count // size
         return f"{number}{name}" if number > 1 or not name else name
 
-    # -- the grid ---------------------------------------------------------------------------------
+    # -- the time grid ----------------------------------------------------------------------------
 
     def range(self, start: int, n: int, first: int = 0) -> np.ndarray:
-        """List ``n`` stamps, the first of them ``first`` steps after ``start``. ``int64 [n]``"""
+        """List ``n`` stamps, the first one ``first`` steps after ``start``: ``int64 [n]``."""
         steps = np.arange(first, first + n, dtype=np.int64)
         if self.unit in ("integer", "ns"):
             return start + steps * self.count
@@ -106,17 +107,17 @@ class Frequency:
         origin = np.datetime64(int(day), "D")
         months = origin.astype("M8[M]") + (steps * self.count).astype("m8[M]")
         lengths = _month_lengths(months)
-        # A month-end frequency over stamps that are no month ends keeps the day the data have.
+        # A month-end frequency over stamps that are not month ends keeps their day of the month.
         month_day = 31 if self.end and _is_month_end(origin) else _month_day(origin)
         days = months.astype("M8[D]").astype(np.int64) + np.minimum(month_day, lengths) - 1
         return days * DAY + clock
 
     def future(self, last: int, n: int) -> np.ndarray:
-        """List the ``n`` stamps after ``last``. ``int64 [n]``"""
+        """List the ``n`` stamps after ``last``: ``int64 [n]``."""
         return self.range(int(last), n + 1)[1:]
 
     def start(self, times: np.ndarray) -> int:
-        """Find where the grid of ``times`` begins: at the first stamp, in the phase most share."""
+        """Find the start of the grid: the first stamp, moved back to the most common phase."""
         first = int(times.min())
         if self.unit in ("month", "weekday") or np.all((times - first) % self.count == 0):
             return first
@@ -124,7 +125,7 @@ class Frequency:
         return first - (first - int(phases[counts.argmax()])) % self.count
 
     def positions(self, times: np.ndarray, start: int) -> np.ndarray:
-        """Find the slot of every stamp on the grid that begins at ``start``. ``int64``"""
+        """Find the slot of every stamp on the grid that begins at ``start``: ``int64``."""
         if self.unit in ("integer", "ns"):
             slots, rest = np.divmod(times - start, self.count)
             off = rest != 0
@@ -143,47 +144,49 @@ class Frequency:
         if off.any():
             wrong = np.unique(times[off])
             raise FighterError(
-                f"{off.sum()} of {times.size} time stamps do not fall on the grid of "
-                f"freq='{self}' that begins at {self.show(start)}; the first are "
-                f"{', '.join(self.show(t) for t in wrong[:3])}. Pass the freq= of the data, or "
-                "round the stamps."
+                f"{off.sum()} of {times.size} time stamps do not fall on the grid that begins at "
+                f"{self.show(start)}, the first of them {', '.join(map(self.show, wrong[:3]))}; "
+                "pass the frequency of the data, or round the stamps",
+                argument="freq",
+                value=str(self),
             )
         return slots
 
     def show(self, time: int) -> str:
-        """Write a stamp as people do: ``2020-05-12 06:00``."""
+        """Write a stamp for people: ``2020-05-12 06:00``."""
         if self.unit == "integer":
             return str(int(time))
         text = str(np.datetime64(int(time), "ns")).replace("T", " ").rstrip("0").rstrip(".")
         return text.removesuffix(" 00:00:00").removesuffix(":00") if len(text) == 19 else text
 
-    # -- inference --------------------------------------------------------------------------------
-
     def span(self, steps: int) -> str:
-        """How long some steps are, in words: ``"24 hours"``."""
+        """Write the length of some steps in words: ``"24 hours"``."""
         if self.unit == "ns":
             length = steps * self.count
             for name, unit in _WORDS.items():
                 if length % unit == 0 and (length >= 2 * unit or length == unit):
-                    return _plural(length // unit, name)
+                    return plural(length // unit, name)
             return f"{length / SECOND:g} seconds"
         name = {"integer": "step", "month": "month", "weekday": "weekday"}[self.unit]
-        return _plural(steps * (1 if self.unit == "integer" else self.count), name)
+        return plural(steps * (1 if self.unit == "integer" else self.count), name)
+
+    # -- inference --------------------------------------------------------------------------------
 
     @classmethod
     def infer(
         cls, times: np.ndarray, series: np.ndarray | None = None, integer: bool = False
     ) -> "Frequency":
-        """Infer the frequency of ``times`` (any order); ``series`` numbers the series of each.
+        """Infer the frequency of ``times``, in any order; ``series`` numbers the series of each.
 
-        The most common difference within a series counts, so that a few missing or repeated stamps
-        do no harm; months, quarters, years and weekdays are recognised by their calendar.
+        It is the most common difference within a series, so that a few missing or repeated stamps
+        do not matter. Months, quarters, years and weekdays are recognised by the calendar.
         """
         steps = _differences(times, series)
         if steps.size == 0:
             raise FighterError(
-                f"The frequency cannot be inferred: no series has two different time stamps "
-                f"({times.size} in all). Pass freq=, for example freq='h'."
+                "cannot be inferred because no series has two different time stamps "
+                f"({times.size} in all); pass a frequency such as 'h'",
+                argument="freq",
             )
         if (steps == steps[0]).all():
             lengths, counts = steps[:1], np.array([steps.size])
@@ -198,15 +201,16 @@ class Frequency:
         order = np.argsort(-counts, kind="stable")[:5]
         seen = ", ".join(f"{cls(unit, int(lengths[i]))} ({counts[i]} times)" for i in order)
         raise FighterError(
-            f"The frequency cannot be inferred: no difference between time stamps is common. "
-            f"Seen: {seen}{', …' if counts.size > 5 else ''}. Pass freq=, for example freq='h'."
+            "cannot be inferred because no difference between time stamps is common, seen were "
+            f"{seen}{', …' if counts.size > 5 else ''}; pass a frequency such as 'h'",
+            argument="freq",
         )
 
-    # -- what the frequency knows about time ------------------------------------------------------
+    # -- periods and the calendar -----------------------------------------------------------------
 
     @property
     def season(self) -> tuple[int, ...]:
-        """Natural periods in steps, the preferred one first; ``()`` where there is none."""
+        """Natural periods in steps, the preferred one first; ``()`` if there is none."""
         if self.unit == "month":
             return (12 // self.count,) if self.count < 12 and 12 % self.count == 0 else ()
         if self.unit == "weekday":
@@ -235,7 +239,7 @@ class Frequency:
         return tuple(f"{unit}_{wave}" for unit, use in units if use for wave in ("sin", "cos"))
 
     def calendar(self, times: np.ndarray) -> np.ndarray:
-        """Make smooth features of day, week and year, as far as they vary. ``float64 [T, C]``"""
+        """Compute sine and cosine of the day, the week and the year: ``float64 [T, C]``."""
         stamps = times.astype("M8[ns]")
         years = stamps.astype("M8[Y]")
         year_start = years.astype("M8[ns]").astype(np.int64)
@@ -250,7 +254,8 @@ class Frequency:
         return np.stack(columns, axis=-1) if columns else np.zeros((len(times), 0))
 
 
-def _plural(number: int, name: str) -> str:
+def plural(number: int, name: str) -> str:
+    """Write a number and a noun: ``1 hour``, ``2 hours``."""
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
@@ -260,7 +265,7 @@ def _differences(times: np.ndarray, series: np.ndarray | None) -> np.ndarray:
         series = np.zeros(times.shape, np.int64)
     steps, same = np.diff(times), np.diff(series) == 0
     if (steps[same] < 0).any() or (np.diff(series) < 0).any():
-        # Sorting many rows takes long, and the first series say enough.
+        # Sorting many rows takes long, and the first series suffice.
         some = np.bincount(series).cumsum() <= _ENOUGH_ROWS
         some[0] = True
         times, series = times[some[series]], series[some[series]]
@@ -270,7 +275,7 @@ def _differences(times: np.ndarray, series: np.ndarray | None) -> np.ndarray:
 
 
 def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) -> Frequency | None:
-    """Recognise months, quarters, years or weekdays, if all stamps have one time of day."""
+    """Recognise months, quarters, years or weekdays, if all stamps have the same time of day."""
     stamps = np.unique(times)
     if (stamps % DAY != stamps[0] % DAY).any():
         return None
@@ -278,7 +283,7 @@ def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) 
     common = int(lengths[counts.argmax()])
     ends = _is_month_end(days).all()
     if common >= 28 * DAY and (ends or (_month_day(days) == _month_day(days[0])).all()):
-        # Lengths of 28…31 days are the same step, so months are counted, not days.
+        # Steps of 28 to 31 days are one month, so months are counted, not days.
         months = np.rint(lengths / (30.436875 * DAY)).astype(np.int64)
         return Frequency("month", int(np.bincount(months, counts).argmax()), end=bool(ends))
     weekend = (days.astype(np.int64) + 3) % 7 >= 5

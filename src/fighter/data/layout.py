@@ -1,4 +1,4 @@
-"""Which columns of a table are ids, times, targets and covariates."""
+"""The layout of a table: which columns are ids, times, targets and covariates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, missing_column, numbers, open_table
+from .columns import factorise, listing, missing_column, numbers, open_frame
 from .time_axis import TimeAxis
 
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
@@ -16,10 +16,10 @@ TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
 
 @dataclass(frozen=True)
 class Layout:
-    """A table taken apart, its rows in the order they came.
+    """The parts of a table, with its rows in their original order.
 
-    A long table has a series number for each row and one target column; a wide one has a column
-    for each series and no numbers.
+    A long table has a series number for each row and one target column; a wide table has one
+    target column per series and no series numbers.
     """
 
     frame: nw.DataFrame
@@ -32,26 +32,24 @@ class Layout:
 
 
 def is_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
-    """Find the values that stand for missing data, also in single precision."""
+    """Find the values that stand for missing data, also if they were stored as float32."""
     marks = [*marks, *(float(np.float32(mark)) for mark in marks)]
     return np.isin(values, marks) if marks else np.zeros(values.shape, bool)
 
 
 def read_numbers(
-    frame: nw.DataFrame, names: Sequence[str], role: str, marks: Sequence[float] = ()
+    frame: nw.DataFrame, names: Sequence[str], argument: str, marks: Sequence[float] = ()
 ) -> np.ndarray:
-    """Read columns by name, NaN where they are empty or marked. ``float64 [rows, len(names)]``"""
+    """Read the columns that ``argument`` names: ``float64``, NaN where they are empty or marked."""
     for name in names:
         if name not in frame.columns:
-            raise missing_column(name, role, frame.columns)
+            raise missing_column(name, argument, frame.columns)
     columns = [numbers(frame[name]) for name in names]
     columns = [np.where(is_marked(column, marks), np.nan, column) for column in columns]
     for name, column in zip(names, columns, strict=True):
-        if (wild := np.isinf(column)).any():
-            raise FighterError(
-                f"The {role} column {name!r} is infinite in {wild.sum()} rows, the first is row "
-                f"{wild.argmax()}. Mend or drop them."
-            )
+        if (infinite := np.isinf(column)).any():
+            reason = f"{infinite.sum()} rows are infinite, the first is row {infinite.argmax()}"
+            raise FighterError(f"{reason}; correct or drop them", argument=argument, value=name)
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
 
 
@@ -63,20 +61,25 @@ def read_layout(
     covariates: Sequence[str],
     wall: bool | None = None,
 ) -> Layout:
-    """Take a long, single-series or wide table apart."""
-    frame, labels = open_table(lift_index(table, id_col, time_col))
+    """Read a long, single-series or wide table.
+
+    ``wall`` is that of the time axis of an earlier table, which this one then follows.
+    """
+    frame, labels = open_frame(lift_index(table, id_col, time_col))
     columns = frame.columns
     if id_col in columns and target_col not in columns:
-        raise missing_column(target_col, "target", columns)
+        raise missing_column(target_col, "target_col", columns)
     if id_col != "unique_id" and id_col not in columns:
-        raise missing_column(id_col, "id", columns)
+        raise missing_column(id_col, "id_col", columns)
     if target_col != "y" and target_col not in columns:
-        raise missing_column(target_col, "target", columns)
-    clock = find_time_column(frame, time_col)
-    axis, times = TimeAxis.read(frame[clock], wall)
-    if taken := [name for name in covariates if name in (id_col, target_col, clock)]:
-        raise FighterError(f"{taken[0]!r} is the id, time or target; it cannot be a covariate too.")
-    named = {id_col, target_col, clock, *covariates}
+        raise missing_column(target_col, "target_col", columns)
+    time_col = find_time_column(frame, time_col)
+    axis, times = TimeAxis.read(frame[time_col], wall)
+    if taken := [name for name in covariates if name in (id_col, target_col, time_col)]:
+        raise FighterError(
+            f"column {taken[0]!r} is the id, time or target; it cannot be a covariate too"
+        )
+    named = {id_col, target_col, time_col, *covariates}
     rest = tuple(name for name in columns if name not in named)
     if id_col in columns:
         ids, series = factorise(frame[id_col])
@@ -86,30 +89,28 @@ def read_layout(
         return Layout(
             frame, (labels.get(target_col, target_col),), axis, times, None, targets, rest
         )
-    numbered = tuple(name for name in rest if _numbers_rows(frame[name]))
-    rest = tuple(name for name in rest if name not in numbered)
+    row_numbers = tuple(name for name in rest if _is_row_number(frame[name]))
+    rest = tuple(name for name in rest if name not in row_numbers)
     if not rest:
         raise FighterError(
-            f"The table has no series: besides the time column {clock!r} there is "
-            f"{listing(covariates) if covariates else 'nothing'}."
+            f"the table has no series: besides the time column {time_col!r} there is "
+            f"{listing(covariates) if covariates else 'nothing'}"
         )
-    alternative = (
-        ", or drop it; name the columns of a long table with id_col=, time_col=, target_col="
-    )
+    alternative = ", or drop it; in a long table, name the id, time and target columns"
     targets = np.stack([numbers(frame[name], alternative) for name in rest], axis=1)
     ids = tuple(labels.get(n, n) for n in rest)
-    return Layout(frame, ids, axis, times, None, targets, numbered)
+    return Layout(frame, ids, axis, times, None, targets, row_numbers)
 
 
-def _numbers_rows(column: nw.Series) -> bool:
-    """Whether it is the index of a pandas table, which ``to_csv`` writes without a name."""
+def _is_row_number(column: nw.Series) -> bool:
+    """Recognise the index of a pandas table, which ``to_csv`` writes without a name."""
     if column.name not in ("", "Unnamed: 0") or not column.dtype.is_integer():
         return False
     return column.null_count() == 0 and bool((np.diff(column.to_numpy()) > 0).all())
 
 
 def lift_index(table: Any, id_col: str, time_col: str) -> Any:
-    """Turn ids or times in the index of a pandas table into columns."""
+    """Turn ids and times in the index of a pandas table into columns."""
     if not nw.dependencies.is_pandas_dataframe(table):
         return table
     index: Any = table.index
@@ -130,19 +131,20 @@ def lift_index(table: Any, id_col: str, time_col: str) -> Any:
 
 
 def find_time_column(frame: nw.DataFrame, time_col: str) -> str:
-    """``time_col``, or the only column of time stamps, or one that is called like a time."""
+    """Return ``time_col`` if the table has it, else the only column that looks like a time."""
     columns = frame.columns
     if time_col in columns:
         return time_col
     if time_col in TIME_NAMES:
         stamps = [n for n, t in frame.schema.items() if isinstance(t, nw.Datetime | nw.Date)]
-        called = [name for name in columns if name.casefold() in TIME_NAMES]
-        for found in ([name for name in stamps if name in called], stamps, called):
-            if len(found) == 1:
-                return found[0]
-        if stamps or called:
+        named = [name for name in columns if name.casefold() in TIME_NAMES]
+        for candidates in ([name for name in stamps if name in named], stamps, named):
+            if len(candidates) == 1:
+                return candidates[0]
+        if stamps or named:
             raise FighterError(
-                f"Several columns could be the time: {listing(stamps or called)}. "
-                "Name it with time_col=."
+                f"several columns could be the time, {listing(stamps or named)}; name one",
+                argument="time_col",
+                value=time_col,
             )
-    raise missing_column(time_col, "time", columns)
+    raise missing_column(time_col, "time_col", columns)

@@ -1,79 +1,97 @@
-"""Sentences for people about what was found in their table: how many, where, and what was done."""
+"""Notes for people about their table: what was found, how often, where, and what was done."""
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from .columns import listing
-from .frequency import Frequency
+from .frequency import Frequency, plural
 
-# What instruments write where they have nothing to say.
+# Numbers that instruments write where they have no measurement.
 _SENTINELS = (-9999.0, -99999.0, -999.0, -999.9, -9999.9, -99.0, 9999.0, 99999.0)
 
 
-class Finder:
-    """Counts marked cells of ``[T, N]`` masks and says where they are."""
+class DataNote(NamedTuple):
+    """One thing that was found in a table. ``str(note)`` is a sentence about it.
+
+    Kinds: ``zone`` (time stamps with a time zone), ``duplicates`` (repeated time stamps), ``gaps``
+    (absent time stamps), ``unequal`` (series that begin late or end early), ``missing`` (empty
+    cells), ``sentinel`` (numbers that stand for missing data) and ``unused`` (columns).
+    """
+
+    kind: Literal["zone", "duplicates", "gaps", "unequal", "missing", "sentinel", "unused"]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Locator:
+    """Says where the marked cells of a mask ``[T, N]`` are."""
 
     def __init__(self, ids: Sequence, times: np.ndarray, freq: Frequency) -> None:
         self.ids, self.times, self.freq = ids, times, freq
 
-    def place(self, mask: np.ndarray) -> str:
-        """Name the first marked cell in time: ``'OT' at 2020-05-12 06:00``."""
-        row = int(mask.any(axis=1).argmax())
-        column = int(mask[row].argmax())
-        return f"{self.ids[column]!r} at {self.freq.show(self.times[row])}"
-
-    def when(self, mask: np.ndarray) -> str:
-        """Name the first marked time."""
+    def first_time(self, mask: np.ndarray) -> str:
+        """Name the first marked time: ``2020-05-12 06:00``."""
         return self.freq.show(int(self.times[mask.any(axis=1).argmax()]))
 
-    def cells(self, mask: np.ndarray) -> str:
-        """Tell which series, how many in each, and the first: ``in 2 series ('OT' 50, …)``."""
+    def first_cell(self, mask: np.ndarray) -> str:
+        """Name the first marked cell in time: ``'OT' at 2020-05-12 06:00``."""
+        column = int(mask[mask.any(axis=1).argmax()].argmax())
+        return f"{self.ids[column]!r} at {self.first_time(mask)}"
+
+    def summary(self, mask: np.ndarray) -> str:
+        """Count the marked cells by series: ``in 2 series ('OT' 50, 'wv' 1; first: …)``."""
         counts = mask.sum(axis=0)
-        worst = np.argsort(-counts, kind="stable")[: min(3, (counts > 0).sum())]
-        shares = ", ".join(f"{self.ids[i]!r} {counts[i]}" for i in worst)
         series = int((counts > 0).sum())
+        most = np.argsort(-counts, kind="stable")[: min(3, series)]
+        shown = ", ".join(f"{self.ids[i]!r} {counts[i]}" for i in most)
         more = ", …" if series > 3 else ""
-        return f"in {series} series ({shares}{more}; first: {self.place(mask)})"
+        return f"in {series} series ({shown}{more}; first: {self.first_cell(mask)})"
 
 
 def describe_rows(
-    present: np.ndarray, duplicates: np.ndarray, finder: Finder, wide: bool
-) -> list[str]:
-    """Tell of repeated stamps, missing stamps and early ends. Both arrays are ``[T, N or 1]``."""
-    found = []
+    present: np.ndarray, duplicates: np.ndarray, locator: Locator, wide: bool
+) -> list[DataNote]:
+    """Describe repeated and absent time stamps, late starts and early ends.
+
+    ``present`` and ``duplicates`` are ``[T, N]``, or ``[T, 1]`` in a ``wide`` table.
+    """
+    notes = []
     if count := int(duplicates.sum()):
-        where = finder.when(duplicates > 0) if wide else finder.place(duplicates > 0)
-        found.append(
-            f"{count} duplicated time stamp{_s(count)} (first: {where}); "
-            "the first row of each was kept."
-        )
+        where = locator.first_time if wide else locator.first_cell
+        what = f"{plural(count, 'duplicated time stamp')} (first: {where(duplicates > 0)})"
+        notes.append(DataNote("duplicates", f"{what}; the first row of each was kept."))
     steps = np.arange(len(present))[:, None]
     first, last = present.argmax(axis=0), len(present) - 1 - present[::-1].argmax(axis=0)
     gaps = ~present & (steps > first) & (steps < last)
     if count := int(gaps.sum()):
-        where = f"(first: {finder.when(gaps)})" if wide else finder.cells(gaps)
-        found.append(f"{count} missing time stamp{_s(count)} {where}; treated as not observed.")
-    late = int(first.argmax())
-    if first[late] > 0:
-        count = int((first > 0).sum())
-        found.append(
-            f"{count} series begin after the first time stamp, {finder.ids[late]!r} by "
-            f"{first[late]} steps."
+        where = f"(first: {locator.first_time(gaps)})" if wide else locator.summary(gaps)
+        what = f"{plural(count, 'missing time stamp')} {where}"
+        notes.append(DataNote("gaps", f"{what}; treated as not observed."))
+    latest = int(first.argmax())
+    if first[latest] > 0:
+        text = (
+            f"{int((first > 0).sum())} series begin after the first time stamp, "
+            f"{locator.ids[latest]!r} by {first[latest]} steps."
         )
+        notes.append(DataNote("unequal", text))
     early = np.flatnonzero(last < last.max())
     if early.size:
-        most = int(early[last[early].argmin()])
-        found.append(
-            f"{early.size} series end before the last time stamp, {finder.ids[most]!r} by "
-            f"{last.max() - last[most]} steps; each is forecast from its own end."
+        earliest = int(early[last[early].argmin()])
+        text = (
+            f"{early.size} series end before the last time stamp, {locator.ids[earliest]!r} by "
+            f"{last.max() - last[earliest]} steps; each is forecast from its own end."
         )
-    return found
+        notes.append(DataNote("unequal", text))
+    return notes
 
 
-def suspect_sentinels(values: np.ndarray, observed: np.ndarray, finder: Finder) -> list[str]:
-    """Find numbers such as -9999 far outside the rest of a series, not declared as missing."""
-    found = []
+def suspect_sentinels(values: np.ndarray, observed: np.ndarray, locator: Locator) -> list[DataNote]:
+    """Describe numbers such as -9999, far from the rest of a series, not declared as missing."""
+    notes = []
     for sentinel in _SENTINELS:
         mask = (values == sentinel) & observed
         for i in np.flatnonzero(mask.any(axis=0)):
@@ -82,19 +100,17 @@ def suspect_sentinels(values: np.ndarray, observed: np.ndarray, finder: Finder) 
             if np.abs(rest - sentinel).min(initial=np.inf) <= 2 * max(spread, 1.0):
                 mask[:, i] = False
         if count := int(mask.sum()):
-            found.append(
-                f"{count} value{_s(count)} of {sentinel:g} {finder.cells(mask)} look like a mark "
-                f"for missing data; pass missing_values=[{sentinel:g}] to leave them out."
+            text = (
+                f"{plural(count, 'value')} of {sentinel:g} {locator.summary(mask)} may stand for "
+                f"missing data; declare {sentinel:g} as a missing value to leave them out."
             )
-    return found
+            notes.append(DataNote("sentinel", text))
+    return notes
 
 
-def describe_unused(names: Sequence[str]) -> list[str]:
-    """Tell of columns that were neither asked for nor used."""
+def describe_unused(names: Sequence[str]) -> list[DataNote]:
+    """Describe columns that are not used."""
     if not names:
         return []
-    return [f"Not used: {listing(names)}. Name covariates with past= or future=."]
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
+    text = f"Not used: {listing(names)}; list them as past or future covariates to use them."
+    return [DataNote("unused", text)]

@@ -1,4 +1,4 @@
-"""The one word that tables and tensors share: many series on one regular time grid."""
+"""The type that tables and tensors share: many series on one regular time grid."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,13 @@ import numpy as np
 from ..errors import FighterError
 from .columns import listing
 from .frequency import Frequency
+from .notes import DataNote
 from .time_axis import TimeAxis
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """How a table was read, so that a later one is read the same way. Plain data, fit for JSON."""
+    """How a table was read, so that a later one is read the same way. JSON can hold it."""
 
     freq: str
     axis: dict[str, Any]
@@ -25,10 +26,10 @@ class Scheme:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """N series over T steps of a regular grid, with what is known beside them.
+    """N series over T steps of a regular time grid, with their covariates.
 
-    A value that was not observed is 0.0 in ``values`` and False in ``observed``. ``quirks`` are
-    sentences for people about what was found in the table.
+    A value that was not observed is 0.0 in ``values`` and False in ``observed``. ``data_notes``
+    say what was found in the table, such as gaps.
     """
 
     ids: tuple  # N, in order of first appearance
@@ -38,8 +39,8 @@ class Panel:
     freq: Frequency
     axis: TimeAxis = field(default_factory=TimeAxis)
     past: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [T, N, P]
-    # float64 [T', N, F], where T' > T if the table told more of the future than of the targets; NaN
-    # where the table has no row after a series' end
+    # float64 [T', N, F], T' > T if the table has rows after the last target; NaN where it has no
+    # row after the end of a series
     future: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     static: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [N, C]
     past_names: tuple[str, ...] = ()
@@ -47,9 +48,10 @@ class Panel:
     static_names: tuple[str, ...] = ()
     # the static columns in order: () for a number, else the categories of its one-hot columns
     static_categories: Mapping[str, tuple] = field(default_factory=dict)
-    data_notes: tuple[str, ...] = ()
-    # int64 [N]: the step after the last row that the table has of each series; T in a wide table
+    data_notes: tuple[DataNote, ...] = ()
+    # int64 [N]: the step after the last row of each series; T in a wide table
     ends: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
         steps, series = self.values.shape
@@ -75,7 +77,7 @@ class Panel:
 
     @property
     def scheme(self) -> Scheme:
-        """What :func:`~fighter.data.frames.to_panel` needs to read another table the same way."""
+        """The scheme with which :func:`~fighter.data.frames.to_panel` reads another table."""
         return Scheme(
             str(self.freq),
             self.axis.state(),
@@ -85,9 +87,9 @@ class Panel:
         )
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
-        """Take steps ``start`` to ``stop`` (as in a Python slice), without copying."""
+        """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""
         rows = slice(start, stop)
-        # What is known of the future stays known: only its beginning moves.
+        # Future covariates keep their end; only their beginning moves.
         first = rows.indices(self.length)[0]
         return replace(
             self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
@@ -102,7 +104,8 @@ class Panel:
         if unknown:
             raise FighterError(
                 f"{len(unknown)} of {len(ids)} series are not in the panel, the first is "
-                f"{unknown[0]!r}. It has {listing(self.ids, 5)}."
+                f"{unknown[0]!r}; it has {listing(self.ids, 5)}",
+                argument="ids",
             )
         columns = [place[name] for name in ids]
         return replace(

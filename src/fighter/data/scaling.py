@@ -1,4 +1,4 @@
-"""Scaling of series, fitted on the rows one is allowed to see."""
+"""Scaling of series, fitted on the training rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +15,12 @@ Array = TypeVar("Array", np.ndarray, Tensor)
 
 @dataclass(frozen=True)
 class Scaler:
-    """``(x - shift) / scale``, one shift and scale for each series.
+    """Scales each series to ``(x - shift) / scale``.
 
-    ``Scaler.fit(panel.values[train], panel.observed[train])`` takes mean and standard deviation;
-    ``kind="minmax"`` takes minimum and range. A constant series gets scale 1, a series without an
-    observed value shift 0 and scale 1. Limits are kept with it, see :func:`find_limits`.
+    ``Scaler.fit(panel.values[train], panel.observed[train])`` uses the mean and the standard
+    deviation, ``kind="minmax"`` the minimum and the range. A constant series has scale 1; a series
+    without an observed value has shift 0 and scale 1. The bounds of the series are kept here too,
+    see :func:`~fighter.data.bounds.find_bounds`.
     """
 
     shift: np.ndarray  # float64 [N] (or [N, P] for covariates)
@@ -33,7 +34,7 @@ class Scaler:
         observed: np.ndarray | None = None,
         kind: Literal["standard", "minmax", "none"] = "standard",
     ) -> "Scaler":
-        """Fit on ``values [rows, N]`` where ``observed``, or on ``[rows, N, P]``."""
+        """Fit on the ``observed`` cells of ``values``, ``[rows, N]`` or ``[rows, N, P]``."""
         values = np.asarray(values, np.float64)
         seen = np.ones(values.shape, bool) if observed is None else np.asarray(observed, bool)
         any_seen = seen.any(axis=0)
@@ -49,14 +50,14 @@ class Scaler:
         elif kind == "none":
             shift, scale = np.zeros(values.shape[1:]), np.ones(values.shape[1:])
         else:
-            raise FighterError(f"kind={kind!r} is no scaling; use 'standard', 'minmax' or 'none'.")
+            raise FighterError("needs 'standard', 'minmax' or 'none'", argument="kind", value=kind)
         shift = np.where(any_seen, shift, 0.0)
-        # Rounding leaves a constant series a tiny spread; dividing by it would blow up noise.
+        # Rounding gives a constant series a tiny spread; dividing by it would amplify noise.
         flat = ~any_seen | ~(scale > 1e-12 * np.maximum(np.abs(shift), 1e-30))
         return cls(shift, np.where(flat, 1.0, scale))
 
     def transform(self, values: Array, axis: int = -1) -> Array:
-        """Scale ``values``, whose series lie along ``axis``; the type and dtype stay."""
+        """Scale ``values``, whose series lie along ``axis``; keep their type and dtype."""
         shift, scale = self._like(values, axis)
         return (values - shift) / scale
 
@@ -66,26 +67,26 @@ class Scaler:
         return values * scale + shift
 
     def select(self, series: np.ndarray) -> "Scaler":
-        """Make the scaler of some series, by number."""
+        """Return the scaler of the series with these numbers."""
         bounds = None if self.bounds is None else self.bounds[:, series]
         return Scaler(self.shift[series], self.scale[series], bounds)
 
     def state(self) -> dict[str, np.ndarray]:
-        """Give plain arrays, from which :meth:`from_state` makes the same scaler."""
+        """Return arrays from which :meth:`from_state` makes the same scaler."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
     @classmethod
     def from_state(cls, state: Mapping[str, np.ndarray]) -> "Scaler":
-        """Make the scaler of a :meth:`state`."""
+        """Make a scaler from its :meth:`state`."""
         return cls(**{name: np.asarray(array, np.float64) for name, array in state.items()})
 
     def _like(self, values: Array, axis: int) -> tuple[Array, Array]:
-        """Give shift and scale in the type of ``values``, shaped to run along ``axis``."""
+        """Return shift and scale in the type of ``values``, shaped to run along ``axis``."""
         first = axis % values.ndim + 1 - self.shift.ndim  # the axes of the scaler end at ``axis``
         if first < 0 or values.shape[first : first + self.shift.ndim] != self.shift.shape:
             raise FighterError(
-                f"The scaler was fitted on series of shape {self.shift.shape}; values of shape "
-                f"{tuple(values.shape)} do not have that at axis {axis}."
+                f"the scaler was fitted on series of shape {self.shift.shape}; values of shape "
+                f"{tuple(values.shape)} do not have that shape at axis {axis}"
             )
         shape = self.shift.shape + (1,) * (values.ndim - first - self.shift.ndim)
         pair = self.shift.reshape(shape), self.scale.reshape(shape)

@@ -1,4 +1,4 @@
-"""Static covariates: one row for each series, categories one-hot encoded."""
+"""Static covariates: one row per series, categories one-hot encoded."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,57 +7,61 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, missing_column, numbers, open_table
+from .columns import factorise, listing, missing_column, numbers, open_frame
 
 
 def encode_static(
     table: Any, ids: Sequence, id_col: str, categories: Mapping[str, tuple] | None = None
 ) -> tuple[np.ndarray, tuple[str, ...], dict[str, tuple]]:
-    """Encode as ``float64 [N, C]``; also give the names of its columns, and the categories."""
-    frame, _ = open_table(table)
+    """Encode static covariates as ``float64 [N, C]``.
+
+    Also return the names of the C columns, and the categories of each column of the table, ``()``
+    for a number. ``categories`` are those of an earlier table, which this one then follows.
+    """
+    frame, _ = open_frame(table)
     if id_col not in frame.columns:
-        raise missing_column(id_col, "id", frame.columns)
+        raise missing_column(id_col, "id_col", frame.columns)
     known, codes = factorise(frame[id_col])
     if len(known) < len(codes):
-        twice = known[int(np.bincount(codes).argmax())]
-        raise FighterError(
-            f"The static table has more than one row for series {twice!r}; keep one."
-        )
-    place = {name: row for row, name in enumerate(known)}
-    absent = [name for name in ids if name not in place]
+        repeated = known[int(np.bincount(codes).argmax())]
+        raise _error(f"more than one row for series {repeated!r}; keep one")
+    row_of = {name: row for row, name in enumerate(known)}
+    absent = [name for name in ids if name not in row_of]
     if absent:
-        raise FighterError(
-            f"The static table has no row for {len(absent)} of {len(ids)} series: "
-            f"{listing(absent, 3)}. Its ids are {listing(known, 3)}."
+        raise _error(
+            f"no row for {len(absent)} of {len(ids)} series, {listing(absent, 3)}; "
+            f"the ids of the table are {listing(known, 3)}"
         )
-    rows = [place[name] for name in ids]
+    rows = [row_of[name] for name in ids]
     encoded, names, found = [], [], {}
     for name in categories or [column for column in frame.columns if column != id_col]:
         if name not in frame.columns:
             raise missing_column(name, "static", frame.columns)
         column = frame[name]
         if count := int(column.null_count()):
-            raise FighterError(
-                f"Static column {name!r} has {count} empty cells; fill or drop them."
-            )
-        known_kinds = tuple((categories or {}).get(name, ()))
-        if not known_kinds and (categories or not _is_category(column)):
+            raise _error(f"column {name!r} has {count} empty cells; fill or drop them")
+        earlier = tuple((categories or {}).get(name, ()))
+        if not earlier and (categories or not _is_category(column)):
             encoded.append(numbers(column)[rows][:, None])
             names.append(name)
             found[name] = ()
             continue
         cells = [column.to_list()[row] for row in rows]
-        kinds = known_kinds or tuple(sorted(set(cells), key=str))
-        strange = [cell for cell in cells if cell not in kinds]
-        if strange:
-            raise FighterError(
-                f"Static column {name!r} holds {strange[0]!r}, which is not among the categories "
-                f"known from before: {listing(kinds)}."
+        kinds = earlier or tuple(sorted(set(cells), key=str))
+        unknown = [cell for cell in cells if cell not in kinds]
+        if unknown:
+            raise _error(
+                f"column {name!r} holds {unknown[0]!r}, which is not among the categories "
+                f"of the first table: {listing(kinds)}"
             )
         encoded.append(np.array([[cell == kind for kind in kinds] for cell in cells], np.float64))
         names += [f"{name}={kind}" for kind in kinds]
         found[name] = kinds
     return np.concatenate([*encoded, np.zeros((len(rows), 0))], axis=1), tuple(names), found
+
+
+def _error(reason: str) -> FighterError:
+    return FighterError(reason, argument="static")
 
 
 def _is_category(column: nw.Series) -> bool:

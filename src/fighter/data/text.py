@@ -1,6 +1,6 @@
-"""Texts to tokens: cleaning, a vocabulary learned from texts, and rows of token ids on the device.
+"""Texts to tokens: cleaning, a learned vocabulary, and batches of token ids on the device.
 
-The tokenizer is Hugging Face's ``tokenizers`` (the extra ``text``), kept as its own JSON.
+The tokenizer is that of Hugging Face's ``tokenizers`` (the extra ``text``), saved as its own JSON.
 """
 
 import html
@@ -14,17 +14,18 @@ import torch
 from torch import Tensor
 
 from ..errors import FighterError, needs_extra
+from .windows import split_batches
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 PAD, UNKNOWN = 0, 1
 SPECIAL = ["[PAD]", "[UNK]"]  # in the order of the ids above
-AT_ONCE = {"cpu": 2**14, "cuda": 2**18}  # tokens in a forward pass
+AT_ONCE = {"cpu": 2**14, "cuda": 2**18}  # most tokens in a forward pass
 KINDS = ("word", "subword")
 
-# Character references that lost their ampersand on the way, "it #39;s" or "quot;yes quot;". By name
-# only those that are no English words: "int;" and "part;" are references too.
+# Character references that lost their ampersand: "it #39;s" or "quot;yes quot;". Names that are
+# also English words, such as "int;" and "part;", are left out.
 _BARE = re.compile(
     r"(?<![&;\w])(#\d{2,5}|quot|apos|amp|lt|gt|nbsp|hellip|[mn]dash|[lr][sd]quo)(?=;)"
 )
@@ -32,20 +33,20 @@ _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 
 
 def clean(text: str) -> str:
-    r"""A text without the remains of its markup: references, tags and backslashes.
+    r"""Remove the remains of markup from a text: character references, tags and backslashes.
 
     >>> clean(r"Intel #39;s &lt;b&gt;chips&lt;/b&gt;\rise")
     "Intel 's  chips  rise"
     """
-    mended = html.unescape(html.unescape(_BARE.sub(r"&\1", text)))  # "&amp;lt;" is met too
+    mended = html.unescape(html.unescape(_BARE.sub(r"&\1", text)))  # twice, for "&amp;lt;"
     return _TAG.sub(" ", mended).replace("\\", " ")
 
 
 class Tokens:
-    """A vocabulary, and the way from a text to the ids of its tokens.
+    """A vocabulary, which converts texts to the ids of their tokens.
 
     >>> tokens = Tokens.learn(["the cat sat", "the cat ran"])
-    >>> tokens.rows(["The CAT flew"], 4).tolist()  # flew is not known; 0 pads
+    >>> tokens.rows(["The CAT flew"], 4).tolist()  # "flew" is unknown; 0 is padding
     [[3, 2, 1, 0]]
     """
 
@@ -55,13 +56,13 @@ class Tokens:
 
     @classmethod
     def learn(cls, texts: Sequence[str], kind: str = "word", size: int = 30_000) -> "Tokens":
-        """The ``size`` most frequent words of the texts, or pieces of words.
+        """Learn the ``size`` most frequent words, or pieces of words, of the texts.
 
-        Upper case and accents are not kept. A punctuation mark is a word. Of a thousand texts and
-        more, what comes only once is left out: it says nothing of other texts.
+        Case and accents are dropped; a punctuation mark is a word. With a thousand texts or more,
+        words that occur only once are left out.
         """
         if kind not in KINDS:
-            raise FighterError(f"tokens={kind!r}: needs one of {', '.join(KINDS)}")
+            raise FighterError(f"needs one of {', '.join(KINDS)}", argument="tokens", value=kind)
         with needs_extra("tokenizers", "text"):
             from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
         common: dict[str, Any] = {
@@ -74,7 +75,7 @@ class Tokens:
             tokenizer = Tokenizer(models.WordLevel(unk_token=SPECIAL[UNKNOWN]))
             tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
             trainer = trainers.WordLevelTrainer(**common)
-        else:  # not WordPiece, which learns other pieces every time
+        else:  # WordPiece would learn other pieces every time
             tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[UNKNOWN]))
             tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
             trainer = trainers.BpeTrainer(**common)
@@ -88,27 +89,31 @@ class Tokens:
         return self.tokenizer.get_vocab_size()
 
     def rows(self, texts: Sequence[str], length: int) -> Tensor:
-        """Ids ``[texts, length]``: a longer text is cut, a text without a token is one unknown."""
+        """Convert texts to token ids ``[texts, length]``.
+
+        A longer text is cut. A text without a token becomes one unknown token.
+        """
         ids = np.full((len(texts), length), PAD, np.int32)
-        for i, found in enumerate(self.tokenizer.encode_batch_fast([clean(t) for t in texts])):
-            row = found.ids[:length] or [UNKNOWN]
+        encoded = self.tokenizer.encode_batch_fast([clean(text) for text in texts])
+        for i, tokens in enumerate(encoded):
+            row = tokens.ids[:length] or [UNKNOWN]
             ids[i, : len(row)] = row
         return torch.from_numpy(ids)
 
     def to_tensor(self) -> Tensor:
-        """All of it as bytes, to be kept beside weights."""
+        """Return the tokenizer as bytes, to be saved with the weights."""
         return torch.frombuffer(bytearray(self.tokenizer.to_str().encode()), dtype=torch.uint8)
 
     @classmethod
-    def from_tensor(cls, kept: Tensor) -> "Tokens":
-        """The other way."""
+    def from_tensor(cls, saved: Tensor) -> "Tokens":
+        """Restore a vocabulary from :meth:`to_tensor`."""
         with needs_extra("tokenizers", "text"):
             from tokenizers import Tokenizer
-        return cls(Tokenizer.from_str(kept.numpy().tobytes().decode()))
+        return cls(Tokenizer.from_str(saved.numpy().tobytes().decode()))
 
 
 class TextBatch(NamedTuple):
-    """B texts of S tokens, padded at the end, and the number of the class of each."""
+    """B texts of S tokens, padded at the end, and the class of each."""
 
     tokens: Tensor  # int32 [B, S]
     labels: Tensor  # int64 [B]
@@ -116,19 +121,19 @@ class TextBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """Tokens of many texts on the device, and their classes."""
+    """Tokens and classes of many texts, on the device."""
 
     tokens: Tensor  # int32 [texts, length]
     labels: Tensor  # int64 [texts]
 
     @property
     def device(self) -> torch.device:
-        """Where batches come from."""
+        """Device of the tokens, where batches are made."""
         return self.tokens.device
 
     @property
     def eval_batch_size(self) -> int:
-        """How many texts to classify together, to bound the memory."""
+        """Number of texts to classify together, chosen to bound the memory."""
         most = AT_ONCE.get(self.device.type, AT_ONCE["cpu"])
         return max(most // self.tokens.shape[1], 1)
 
@@ -138,8 +143,8 @@ class Texts:
     def gather(self, index: Tensor) -> TextBatch:
         """Copy the texts number ``index [B]``.
 
-        On CPU the batch is cut to its longest text. Elsewhere all batches have one shape: it costs
-        little, and a step can be recorded once and played again.
+        On CPU the batch is cut to its longest text. On CUDA all batches have the same shape, so
+        that a recorded step can be replayed.
         """
         index = index.to(self.device)
         tokens = self.tokens[index]
@@ -150,19 +155,17 @@ class Texts:
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
     ) -> Iterator[Tensor]:
-        """Give index tensors that hold every text once, shuffled if there is a ``generator``."""
-        if generator is None:
-            order = torch.arange(len(self))
-        else:
-            order = torch.randperm(len(self), generator=generator, device=generator.device)
-        if len(self):  # split would give one empty batch of none
-            yield from order.to(self.device).split(batch_size)
+        """Yield index tensors that hold every text once, shuffled if there is a ``generator``."""
+        return split_batches(len(self), batch_size, generator, self.device)
 
 
 def hold_out(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """True at a ``share`` of each class, drawn by ``seed``; every class keeps one text at least."""
-    draw, held = np.random.default_rng(seed), np.zeros(len(labels), bool)
+    """Draw a ``share`` of each class for validation: bool ``[texts]``.
+
+    Every class keeps at least one text for training.
+    """
+    rng, held_out = np.random.default_rng(seed), np.zeros(len(labels), bool)
     for label in np.unique(labels):
-        places = draw.permutation(np.flatnonzero(labels == label))
-        held[places[: min(round(share * len(places)), len(places) - 1)]] = True
-    return held
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        held_out[rows[: min(round(share * len(rows)), len(rows) - 1)]] = True
+    return held_out

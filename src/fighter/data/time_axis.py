@@ -1,4 +1,4 @@
-"""Time columns of tables, to and from the ``int64`` axis of a panel."""
+"""Time columns of tables, converted to and from the ``int64`` time axis of a panel."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC
@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .dates import nanoseconds, parse_dates
+from .dates import empty_times, nanoseconds, parse_dates
 from .frequency import DAY
 
 
@@ -17,8 +17,8 @@ class TimeAxis:
     """The type of a time column, so that forecasts come back in the type that came in.
 
     ``zone`` is the time zone of aware stamps. Their axis is UTC, unless every stamp has the same
-    time of day on the local clock (daily data and coarser): then the axis is that clock
-    (``wall``), because a local day is not always 24 hours.
+    time of day on the local clock (daily data and coarser). Then the axis is the local clock
+    (``wall``), because a local day does not always have 24 hours.
     """
 
     name: str = "ds"
@@ -29,14 +29,14 @@ class TimeAxis:
     boxed: bool = False  # Python objects in an untyped column (dates in pandas)
 
     def state(self) -> dict[str, Any]:
-        """Give plain values, from which ``TimeAxis(**state)`` makes the same axis."""
+        """Return plain values from which ``TimeAxis(**state)`` makes the same axis."""
         return asdict(self)
 
     @classmethod
     def read(cls, column: nw.Series, wall: bool | None = None) -> "tuple[TimeAxis, np.ndarray]":
-        """Tell the axis of a time column, and its stamps. ``int64 [rows]``
+        """Read a time column: its axis and its stamps, ``int64 [rows]``.
 
-        ``wall`` is that of an earlier table, which this one then follows.
+        ``wall`` is that of an earlier table, which this one then follows (default: inferred).
         """
         name = column.name
         if str(getattr(column.to_native(), "dtype", "")).startswith("period"):
@@ -44,10 +44,7 @@ class TimeAxis:
             column = nw.from_native(native.dt.to_timestamp(), series_only=True)
         if count := int(column.null_count()):
             row = int(column.is_null().to_numpy().argmax())
-            raise FighterError(
-                f"Time column {name!r} has {count} empty cells, the first in row {row}. "
-                "Drop those rows."
-            )
+            raise empty_times(count, len(column), row, name)
         dtype = column.dtype
         if dtype.is_integer():
             numbers = column.to_numpy()
@@ -69,15 +66,17 @@ class TimeAxis:
             numbers = column.to_numpy()
             if (odd := ~(np.floor(numbers) == numbers)).any():
                 raise FighterError(
-                    f"Time column {name!r} holds numbers such as {numbers[odd][0]}; "
-                    "a time axis needs time stamps, dates or integers."
+                    f"holds numbers such as {numbers[odd][0]}; "
+                    "needs time stamps, dates or integers",
+                    argument="time_col",
+                    value=name,
                 )
             return cls(name, "integer", "int64"), numbers.astype(np.int64)
         return cls._read_objects(name, column.to_list())
 
     @classmethod
     def _read_objects(cls, name: str, cells: list) -> "tuple[TimeAxis, np.ndarray]":
-        """Read strings and Python objects, each different cell once."""
+        """Read strings and Python objects, parsing each distinct cell once."""
         index: dict[Any, int] = {}
         codes = np.fromiter((index.setdefault(c, len(index)) for c in cells), np.int64, len(cells))
         distinct = list(index)
@@ -94,14 +93,16 @@ class TimeAxis:
             stamps = nanoseconds(np.array(naive, "M8[us]"), name)
             return cls(name, zone="UTC" if aware else None), stamps[codes]
         raise FighterError(
-            f"Time column {name!r} holds {', '.join(sorted(kinds))} such as {str(distinct[0])!r}; "
-            "it needs time stamps, dates, integers or ISO strings such as '2024-01-31 12:00'."
+            f"holds {', '.join(sorted(kinds))} such as {str(distinct[0])!r}; "
+            "needs time stamps, dates, integers or strings such as '2024-01-31 12:00'",
+            argument="time_col",
+            value=name,
         )
 
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""
         if self.kind == "integer":
-            fits = (times.astype(self.unit) == times).all()  # 8 bits may not hold what follows
+            fits = (times.astype(self.unit) == times).all()  # small integers may overflow
             numbers = times.astype(self.unit if fits else np.int64)
             return nw.Series.from_numpy(name, numbers, backend=backend)
         stamps = times.astype("M8[ns]")

@@ -1,4 +1,4 @@
-"""The regular grid under a table: the slot of each row, and columns put into their slots."""
+"""The regular time grid of a table: the slot of each row, and columns placed on the grid."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,34 +8,36 @@ import numpy as np
 from ..errors import FighterError
 from .frequency import Frequency
 from .layout import Layout, read_numbers
-from .notes import Finder
+from .notes import DataNote, Locator
 
-_LARGEST_GRID = 50_000_000  # cells; beyond it a grid must be well filled
+_LARGEST_GRID = 50_000_000  # cells; a larger grid must be well filled
 
 
 @dataclass(frozen=True)
-class Grid:
-    """The regular grid of a table, and the slot of each of its rows."""
+class TimeGrid:
+    """The regular time grid of a table, and the slot of each of its rows."""
 
     times: np.ndarray  # int64 [T]
-    kept: np.ndarray  # int64: the rows that are the first in their slot
-    slots: np.ndarray  # int64: their slots, numbered step by step
-    present: np.ndarray  # bool [T, N or 1]: whether there is a row
-    duplicates: np.ndarray  # int64 [T, N or 1]: rows beyond the first
+    kept: np.ndarray  # int64: the first row of each slot
+    slots: np.ndarray  # int64: the slots of these rows, numbered step by step
+    present: np.ndarray  # bool [T, N or 1]: whether the table has a row
+    duplicates: np.ndarray  # int64 [T, N or 1]: number of rows beyond the first
 
     @classmethod
-    def of(cls, layout: Layout, freq: Frequency) -> "Grid":
-        """Lay the grid of ``freq`` under a table."""
+    def of(cls, layout: Layout, freq: Frequency) -> "TimeGrid":
+        """Find the grid of a table at frequency ``freq``."""
         start = freq.start(layout.times)
         steps = freq.positions(layout.times, start)
         length = int(steps.max()) + 1
         width = len(layout.ids)
-        cells, rows = length * width, layout.targets.size
-        if cells > _LARGEST_GRID and cells > 100 * rows:
+        cells, values = length * width, layout.targets.size
+        if cells > _LARGEST_GRID and cells > 100 * values:
             raise FighterError(
-                f"The grid from {freq.show(start)} to {freq.show(int(layout.times.max()))} at "
-                f"freq='{freq}' has {length} steps for {width} series, but only {rows} values fill "
-                "it. Check the first and last stamps and freq=."
+                f"the grid from {freq.show(start)} to {freq.show(int(layout.times.max()))} has "
+                f"{length} steps for {width} series, but the table has only {values} values; check "
+                "the frequency and the first and last time stamps",
+                argument="freq",
+                value=str(freq),
             )
         slots, columns = steps, 1  # a row of a wide table fills all series of its step
         if layout.series is not None:
@@ -46,7 +48,7 @@ class Grid:
         return cls(freq.range(start, length), kept, slots[kept], counts > 0, duplicates)
 
     def place(self, cells: np.ndarray) -> np.ndarray:
-        """Put cells ``[rows, K]`` on the grid, ``[T, N or 1, K]``, NaN where there is nothing."""
+        """Place cells ``[rows, K]`` on the grid: ``[T, N or 1, K]``, NaN where there is no row."""
         length, columns = self.present.shape
         placed = np.full((length * columns, cells.shape[1]), np.nan)
         placed[self.slots] = cells[self.kept]
@@ -59,43 +61,44 @@ def first_rows(slots: np.ndarray) -> np.ndarray:
 
 
 def place_covariates(
-    grid: Grid,
+    grid: TimeGrid,
     layout: Layout,
     names: tuple[str, ...],
     role: str,
     length: int,
-    finder: Finder,
+    locator: Locator,
     marks: Sequence[float],
-) -> tuple[np.ndarray, list[str]]:
-    """Put columns on the grid, ``float64 [T', N, K]``; before ``length`` holes are filled."""
+) -> tuple[np.ndarray, list[DataNote]]:
+    """Place covariates on the grid, ``float64 [T', N, K]``, and fill the first ``length`` steps."""
     series = len(layout.ids)
     if not names:
         return np.zeros((length, series, 0)), []
-    cells = read_numbers(layout.frame, names, f"{role} covariate", marks)
-    placed = grid.place(cells)  # [T', N or 1, K]: in a wide table shared by all series
-    data_notes = []
+    cells = read_numbers(layout.frame, names, role, marks)
+    placed = grid.place(cells)  # [T', N or 1, K]: the series of a wide table share them
+    notes = []
     for k, name in enumerate(names):
         holes = np.isnan(placed[:length, :, k])
         if (empty := holes.all(axis=0)).any():
-            raise FighterError(
-                f"The {role} covariate {name!r} has no value for series "
-                f"{layout.ids[int(empty.argmax())]!r}. Fill the column or leave it out."
-            )
-        told = holes & grid.present[:length]
-        if count := int(told.sum()):
-            where = f"(first: {finder.when(told)})" if layout.series is None else finder.cells(told)
-            data_notes.append(
+            reason = f"series {layout.ids[int(empty.argmax())]!r} has no value"
+            raise FighterError(f"{reason}; fill it or leave it out", argument=role, value=name)
+        empty_cells = holes & grid.present[:length]
+        if count := int(empty_cells.sum()):
+            where = f"(first: {locator.first_time(empty_cells)})"
+            if layout.series is not None:
+                where = locator.summary(empty_cells)
+            text = (
                 f"{count} empty values of the {role} covariate {name!r} {where}; "
-                "the last value was carried on."
+                "the last value was carried forward."
             )
-        placed[:length, :, k] = carry_on(placed[:length, :, k])
+            notes.append(DataNote("missing", text))
+        placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:
         placed = np.broadcast_to(placed, (len(placed), series, len(names)))
-    return placed, data_notes
+    return placed, notes
 
 
-def carry_on(values: np.ndarray) -> np.ndarray:
-    """Fill holes with the last value before them, leading holes the first after them. ``[T, K]``"""
+def carry_forward(values: np.ndarray) -> np.ndarray:
+    """Fill holes in ``[T, K]`` with the last value before them, leading ones with the next."""
     steps = np.arange(len(values))[:, None]
     valid = ~np.isnan(values)
     source = np.maximum.accumulate(np.where(valid, steps, -1), axis=0)

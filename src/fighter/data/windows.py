@@ -10,29 +10,29 @@ from torch import Tensor
 from .._typing import Bool, Float
 from ..errors import FighterError
 
-# Values and windows in a forward pass: a wide network makes hundreds of bytes of each value.
+# Most values and windows in a forward pass: a wide network needs hundreds of bytes per value.
 MOST_AT_ONCE = {"cpu": (2**17, 256), "cuda": (2**22, 1024)}
 
 
 class Batch(NamedTuple):
-    """B windows: L steps of past, H of future. A mask is None where everything is observed."""
+    """B windows of L past and H future steps. A mask is None if everything is observed."""
 
     past: Float[Tensor, "batch lookback series"]
     future: Float[Tensor, "batch horizon series"]
     past_observed: Bool[Tensor, "batch lookback series"] | None
     future_observed: Bool[Tensor, "batch horizon series"] | None
-    start: Tensor  # int64 [B]: the row where the look-back begins
+    start: Tensor  # int64 [B]: the first row of the look-back
     past_covariates: Tensor | None = None  # [B, L, N, P]
     future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
     calendar: Tensor | None = None  # [B, L + H, C]
-    bounds: Tensor | None = None  # [2, N]: the lowest and highest value a series takes
+    bounds: Tensor | None = None  # [2, N]: lower and upper bounds of the series
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
     """All windows of ``lookback + horizon`` rows that begin at ``starts``.
 
-    Nothing is copied until :meth:`gather` takes a batch of them.
+    Nothing is copied until :meth:`gather` makes a batch.
     """
 
     values: Float[Tensor, "time series"]
@@ -49,9 +49,10 @@ class Windows:
         last = len(self.values) - self.lookback - self.horizon
         if len(self.starts) and not 0 <= int(self.starts.min()) <= int(self.starts.max()) <= last:
             raise FighterError(
-                f"Windows begin at rows {int(self.starts.min())} to {int(self.starts.max())}; with "
+                f"windows begin at rows {int(self.starts.min())} to {int(self.starts.max())}; with "
                 f"lookback {self.lookback} + horizon {self.horizon} in {len(self.values)} rows "
-                f"they must begin at 0 to {last}."
+                f"they must begin at rows 0 to {last}",
+                argument="starts",
             )
 
     @classmethod
@@ -65,28 +66,30 @@ class Windows:
         stride: int = 1,
         **rest: Tensor | None,
     ) -> "Windows":
-        """Every ``stride``-th window whose targets lie in ``rows``.
+        """Take every ``stride``-th window whose targets lie in ``rows``.
 
-        Look-backs may reach into the rows before, never before the first of all.
+        Look-backs may reach into the rows before them.
         """
         for name, number in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
             if number < 1:
-                raise FighterError(f"{name}={number} must be at least 1.")
+                raise FighterError(
+                    "needs a whole number of at least 1", argument=name, value=number
+                )
         first, stop, _ = rows.indices(len(values))
         begin, end = max(first - lookback, 0), stop - lookback - horizon + 1
         if end <= begin:
             raise FighterError(
-                f"No window fits: {max(stop - begin, 0)} rows ({begin} to {stop}) can be used, "
-                f"a window needs lookback {lookback} + horizon {horizon} = {lookback + horizon}."
+                f"no window fits: {max(stop - begin, 0)} rows ({begin} to {stop}) can be used, "
+                f"a window needs lookback {lookback} + horizon {horizon} = {lookback + horizon}"
             )
         if observed is not None and bool(observed.all()):
-            observed = None  # the fast path: no masks to gather
+            observed = None  # the fast path gathers no masks
         starts = torch.arange(begin, end, stride, device=values.device)
         mask = None if observed is None else observed.contiguous()
         return cls(values.contiguous(), mask, lookback, horizon, starts, **rest)
 
     def within(self, rows: slice) -> "Windows":
-        """Those whose targets lie in ``rows``, over the same tensors."""
+        """Take the windows whose targets lie in ``rows``, over the same tensors."""
         first, stop, _ = rows.indices(len(self.values))
         target = self.starts + self.lookback
         return replace(
@@ -98,12 +101,12 @@ class Windows:
 
     @property
     def device(self) -> torch.device:
-        """Where the windows are gathered."""
+        """Device of the values, where batches are made."""
         return self.values.device
 
     @property
     def eval_batch_size(self) -> int:
-        """How many windows to forecast together: fewer of many series, to bound the memory."""
+        """Number of windows to forecast together: fewer for many series, to bound the memory."""
         cells = (self.lookback + self.horizon) * self.values.shape[1]
         most, batch = MOST_AT_ONCE.get(self.device.type, MOST_AT_ONCE["cpu"])
         return min(batch, max(most // cells, 1))
@@ -128,15 +131,24 @@ class Windows:
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
     ) -> Iterator[Tensor]:
-        """Give index tensors that hold every window once, shuffled if there is a ``generator``."""
-        if batch_size < 1:
-            raise FighterError(f"batch_size={batch_size} must be at least 1.")
-        if generator is None:
-            order = torch.arange(len(self))
-        else:
-            order = torch.randperm(len(self), generator=generator, device=generator.device)
-        if len(self):  # split would give one empty batch of none
-            yield from order.to(self.starts.device).split(batch_size)
+        """Yield index tensors that hold every window once, shuffled if there is a ``generator``."""
+        return split_batches(len(self), batch_size, generator, self.starts.device)
+
+
+def split_batches(
+    count: int, batch_size: int, generator: torch.Generator | None, device: torch.device
+) -> Iterator[Tensor]:
+    """Yield batches of the numbers below ``count``, shuffled if there is a ``generator``."""
+    if batch_size < 1:
+        raise FighterError(
+            "needs a whole number of at least 1", argument="batch_size", value=batch_size
+        )
+    if generator is None:
+        order = torch.arange(count)
+    else:
+        order = torch.randperm(count, generator=generator, device=generator.device)
+    if count:  # of nothing, split would yield one empty batch
+        yield from order.to(device).split(batch_size)
 
 
 @overload
@@ -146,8 +158,8 @@ def _cut(rows: None, start: Tensor, size: int) -> None: ...
 def _cut(rows: Tensor | None, start: Tensor, size: int) -> Tensor | None:
     """Copy ``size`` rows from each ``start [B]``: ``[T, ...]`` to ``[B, size, ...]``.
 
-    The windows are seen as overlapping blocks of one tensor, so that each is copied whole: half the
-    time of gathering row by row.
+    The windows are viewed as overlapping blocks of one tensor, so that each is copied as a whole,
+    in half the time of gathering row by row.
     """
     if rows is None:
         return None

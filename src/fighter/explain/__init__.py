@@ -1,17 +1,20 @@
-"""Why a layer says what it says: its hops measured, and its output split over the edges.
+"""Explain what a network computed: split its output exactly over its input and over its edges.
 
-- :mod:`.freeze`: any network as the affine map that it is at one input;
-- :mod:`.layer`: what a layer sends along its graph, and the exact share of every edge;
-- :mod:`.trace`: one number of a network's output, followed back over every layer to the input;
-- :mod:`.window`: the same for a forecast, its normalisation and cycle included;
-- :mod:`.graph`: what comes out of it, for people;
-- :mod:`.diagnostics`: a few numbers per hop: how far it reaches, how much it says, what it repeats;
-- :mod:`.reading`: what they mean, in sentences, and from where on;
-- :mod:`.figures`: pictures of all that, in panels of :mod:`.panels`.
+- :mod:`.freeze`: a network as the affine map that it is at one input;
+- :mod:`.layer`: the terms of one layer, and the exact share of every edge;
+- :mod:`.trace`: one number of a network's output, followed back to the input;
+- :mod:`.window`: the same for a forecast, with its normalisation and cycle;
+- :mod:`.graph`: the result for people, a :class:`TemporalGraph` with tables and pictures;
+- :mod:`.diagnostics`: a few numbers per hop: how far it reaches, how large it is, what it repeats;
+- :mod:`.findings`: sentences about these numbers, and the thresholds behind them;
+- :mod:`.page`: an HTML page of explained forecasts.
+
+:meth:`fighter.Forecaster.explain` returns a :class:`TemporalGraph`. For a network of your own, call
+:func:`trace` (any output), :func:`layer_edges` (one layer) or :func:`diagnose` (its hops).
 """
 
-from .diagnostics import HopDiagnostics, Measured, diagnose, measure
-from .findings import THRESHOLDS, read, read_layer
+from .diagnostics import HopDiagnostics, LazyDiagnostics, diagnose, measure
+from .findings import THRESHOLDS, Threshold, describe_forecast, describe_graph, describe_layer
 from .freeze import Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
@@ -26,16 +29,18 @@ __all__ = [
     "HopParts",
     "LayerGraph",
     "LayerTrace",
-    "Measured",
+    "LazyDiagnostics",
     "TemporalGraph",
+    "Threshold",
     "Trace",
     "WindowTrace",
+    "describe_forecast",
+    "describe_graph",
+    "describe_layer",
     "diagnose",
     "hop_parts",
     "layer_edges",
     "measure",
-    "read",
-    "read_layer",
     "trace",
     "trace_window",
     "trace_windows",

@@ -1,4 +1,4 @@
-"""What each hop of a layer does, in a few numbers, for a given input."""
+"""Measure what each hop of a layer does at a given input, in a few numbers."""
 
 import math
 from dataclasses import dataclass, fields
@@ -12,33 +12,33 @@ from .layer import HopParts, Layer, hop_parts
 
 @dataclass(frozen=True, eq=False)
 class HopDiagnostics:
-    """Per head and hop, ``[heads, hops]``, the mean over the examples; NaN where undefined.
+    """Numbers per head and hop, ``[heads, hops]``, averaged over examples; NaN where undefined.
 
-    Hᵢ = AⁱT is what hop i sees (T the layer's input after its norm), Mᵢ = AⁱTWᵢ what it sends,
-    Y = Σᵢ Mᵢ, all of one head, before heads are mixed and a bias is added. C takes the mean over
-    nodes away. Norms and products are over all nodes and columns.
+    Hᵢ = AⁱT is what hop i sees (T is the layer's input after its norm), Mᵢ = AⁱTWᵢ is what it
+    sends, and Y = Σᵢ Mᵢ, all for one head, before heads are mixed and a bias is added. C subtracts
+    the mean over nodes. Norms and products run over all nodes and columns.
     """
 
     powers: tuple[int, ...]
     spectral_gap: Tensor
-    """[heads]: 1 - |λ₂(A)| = 1 - ρ(CA). Small: hops stay distinct. Near 1: all from A² on alike."""
+    """[heads]: 1 - |λ₂(A)| = 1 - ρ(CA). Small: hops stay distinct; near 1: all from A² on agree."""
     dispersion: Tensor
     """‖C Hᵢ‖ / ‖C T‖. Below 0.05 all nodes see the same row."""
     norm_share: Tensor
-    """‖Mᵢ‖ / Σₘ ‖Mₘ‖. The size of a hop, whether or not others cancel it."""
+    """‖Mᵢ‖ / Σₘ ‖Mₘ‖, the size of a hop, whether or not other hops cancel it."""
     signed_share: Tensor
-    """⟨Mᵢ, Y⟩ / ‖Y‖². Adds up to 1; negative where a hop cancels others."""
+    """⟨Mᵢ, Y⟩ / ‖Y‖². The hops add up to 1; a negative one cancels others."""
     entropy: Tensor
-    """-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ / ln S, mean over nodes j. 0: one source; 1: all alike."""
+    """-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ / ln S, mean over nodes j. 0: one source; 1: all sources equal."""
     effective_sources: Tensor
-    """exp(-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ), mean over nodes j: how many nodes are listened to."""
+    """exp(-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ), mean over nodes j: how many nodes a node attends to."""
     mean_lag: Tensor
-    """Σₛ |j-s| Aⁱⱼₛ, mean over nodes j: how far away they are."""
+    """Σₛ |j-s| Aⁱⱼₛ, mean over nodes j: how far away these are."""
     redundancy: Tensor
     """cos(Hᵢ, Hᵢ₊₁), with the next power of the layer; NaN for the last."""
 
     def table(self) -> list[dict[str, int | float | None]]:
-        """One row per head and hop; None where a number is undefined."""
+        """Return one row per head and hop; None where a number is undefined."""
         names = [field.name for field in fields(self)[2:]]
         return [
             {"head": head, "power": power, "spectral_gap": _number(self.spectral_gap[head])}
@@ -49,14 +49,14 @@ class HopDiagnostics:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Diagnostics of a layer's parts, made when they are asked for: they cost more than a trace."""
+class LazyDiagnostics:
+    """Diagnostics that are computed on first use, because they cost more than a trace."""
 
     parts: HopParts
 
     @cached_property
     def diagnostics(self) -> HopDiagnostics:
-        """As :func:`measure` finds them."""
+        """Return the result of :func:`measure`."""
         return measure(self.parts)
 
 
@@ -64,26 +64,26 @@ class Measured:
 def diagnose(
     layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> HopDiagnostics:
-    """Measure the hops of a Fighter layer, or of a Transformer block's attention, for ``x``.
+    """Measure the hops of a Fighter layer, or of a Transformer block's attention, at ``x``.
 
-    It stores Aⁱ and takes eigenvalues of A, which costs S³ per example and head.
+    This stores every Aⁱ and computes the eigenvalues of A, which costs S³ per example and head.
 
     Example:
         >>> import torch
         >>> from fighter.nn import FighterLayer
         >>> from fighter.explain import diagnose
-        >>> found = diagnose(FighterLayer(8, kappa=3, heads=2), torch.randn(4, 9, 8))
-        >>> found.dispersion.shape, len(found.table())
+        >>> hops = diagnose(FighterLayer(8, kappa=3, heads=2), torch.randn(4, 9, 8))
+        >>> hops.dispersion.shape, len(hops.table())
         (torch.Size([2, 3]), 6)
 
     """
-    seen = mask if mask is not None and mask.ndim == 2 else None
-    return measure(hop_parts(layer, x, mask, causal), seen)
+    padding = mask if mask is not None and mask.ndim == 2 else None
+    return measure(hop_parts(layer, x, mask, causal), padding)
 
 
 @torch.no_grad()
 def measure(parts: HopParts, mask: Tensor | None = None) -> HopDiagnostics:
-    """The same for a layer's parts; ``mask`` is padding ``[batch, nodes]``."""
+    """Measure hops from a layer's terms; ``mask`` is False at padding ``[batch, nodes]``."""
     x = parts.inputs
     seen = torch.ones_like(x[:, 0, :, 0]) if mask is None else mask.to(x)
     graphs = torch.stack(parts.graphs(), 2)  # [B, heads, hops, S, S]
@@ -101,7 +101,7 @@ def measure(parts: HopParts, mask: Tensor | None = None) -> HopDiagnostics:
 
 
 def spectral_gap(graph: Tensor) -> Tensor:
-    """1 - |λ₂| of row-stochastic graphs ``[..., nodes, nodes]``, as 1 - ρ(CA)."""
+    """Return 1 - |λ₂| = 1 - ρ(CA) of row-stochastic graphs ``[..., nodes, nodes]``."""
     centred = (graph - graph.mean(-2, keepdim=True)).double().cpu()
     return 1 - torch.linalg.eigvals(centred).abs().amax(-1).to(graph)
 
@@ -129,14 +129,12 @@ def _reach(graphs: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return (per_node * seen[:, None, None]).sum(-1) / count
 
     entropy = -torch.xlogy(graphs, graphs).sum(-1)  # [B, heads, hops, S]
-    most = count.clamp(min=2).log()  # a single node has entropy 0, whatever it is divided by
-    found = (
-        over_nodes(entropy) / most,
-        over_nodes(entropy.exp()),
-        over_nodes((graphs * lags).sum(-1)),
+    most = count.clamp(min=2).log()  # a single node has entropy 0 for any divisor
+    return (
+        (over_nodes(entropy) / most).mean(0),
+        over_nodes(entropy.exp()).mean(0),
+        over_nodes((graphs * lags).sum(-1)).mean(0),
     )
-    entropy, sources, lag = (number.mean(0) for number in found)
-    return entropy, sources, lag
 
 
 def _redundancy(features: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""A network as the affine map that it is at one input.
+"""Freeze a network at one input, where it becomes an affine map with the same output.
 
-What multiplies the signal is taken as the number it is there: the graph (softmax), LayerNorm's
-1/deviation, a window's deviation, the gate t(u) = (σ(u) - σ(0))/u of an activation. What is left is
-affine in the input and gives the same output, so that the output can be split over the input.
+Everything that multiplies the signal is held constant at its value there: the graph (softmax),
+LayerNorm's 1/deviation, a window's deviation and the gate t(u) = (σ(u) - σ(0))/u of an activation.
+The rest is affine in the input, so that the output can be split exactly over the input.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class Frozen(TorchFunctionMode):
-    """Record a function's coefficients at one input; then call it with them at any other.
+    """Record the coefficients of a function at one input and reuse them at any other.
 
     Example:
         >>> import torch
@@ -30,23 +30,23 @@ class Frozen(TorchFunctionMode):
         True
 
     Args:
-        function: made of linear maps, LayerNorm, activations, softmax, attention, square roots;
-            in evaluation mode.
-        inputs: where to take the coefficients; ``output`` is the affine map there, and can be
-            differentiated as such.
+        function: a function of linear maps, LayerNorm, activations, softmax, attention and square
+            roots, in evaluation mode.
+        inputs: where to record the coefficients. The attribute ``output`` is the affine map's
+            value there; gradients through it are those of the affine map.
 
     """
 
     def __init__(self, function: Callable[..., Tensor], *inputs: Any):
         super().__init__()
         self.function = function
-        self._kept: list[Tensor] = []
-        self._place: int | None = None  # None: recording
+        self._recorded: list[Tensor] = []
+        self._next: int | None = None  # None while recording
         self.output = self._call(inputs)
 
     def __call__(self, *inputs: Any) -> Tensor:
-        """The affine map."""
-        self._place = 0
+        """Apply the affine map."""
+        self._next = 0
         return self._call(inputs)
 
     def _call(self, inputs: tuple[Any, ...]) -> Tensor:
@@ -56,34 +56,34 @@ class Frozen(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
-        """Every call of torch comes by here."""
+        """Intercept a call of torch and apply the rule for it, if there is one."""
         rule = RULES.get(func)
         if rule is None:
             return func(*args, **(kwargs or {}))
         return rule(self, func, *args, **(kwargs or {}))
 
     def keep(self, value: Callable[[], Tensor]) -> Tensor:
-        """A coefficient: ``value()`` while recording, then what was recorded."""
-        if self._place is None:
+        """Return a coefficient: ``value()`` while recording, then the recorded number."""
+        if self._next is None:
             with torch.no_grad():
-                self._kept.append(value().detach())
-            return self._kept[-1]
-        self._place += 1
-        return self._kept[self._place - 1]
+                self._recorded.append(value().detach())
+            return self._recorded[-1]
+        self._next += 1
+        return self._recorded[self._next - 1]
 
 
-def _number(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _constant(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return frozen.keep(lambda: func(x, *args, **kwargs))
 
 
 def _gate(frozen: Frozen, func: Callable, u: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """t(u)·u + σ(0). Where u = 0 any gate will do."""
-    rest = func(torch.zeros_like(u), *args, **kwargs)
+    """Return t(u)·u + σ(0); where u = 0, any gate t gives the same."""
+    at_zero = func(torch.zeros_like(u), *args, **kwargs)
 
     def gate() -> Tensor:
-        return torch.where(u == 0, 0.0, (func(u, *args, **kwargs) - rest) / u)
+        return torch.where(u == 0, 0.0, (func(u, *args, **kwargs) - at_zero) / u)
 
-    return frozen.keep(gate) * u + rest
+    return frozen.keep(gate) * u + at_zero
 
 
 def _layer_norm(
@@ -97,7 +97,7 @@ def _layer_norm(
 ) -> Tensor:
     del func
     axes = tuple(range(-len(normalized_shape), 0))
-    centred = x - x.mean(axes, keepdim=True)  # linear, and stays
+    centred = x - x.mean(axes, keepdim=True)  # linear, so it is not frozen
     factor = frozen.keep(lambda: (centred.square().mean(axes, keepdim=True) + eps).rsqrt())
     y = centred * factor
     y = y if weight is None else y * weight
@@ -108,26 +108,26 @@ def _attention(
     frozen: Frozen, func: Callable, q: Tensor, k: Tensor, v: Tensor, *args: Any, **kwargs: Any
 ) -> Tensor:
     q, k = (frozen.keep(lambda x=x: x) for x in (q, k))
-    if isinstance(mask := kwargs.get("attn_mask"), Tensor):  # it may be drawn from the input too
+    if isinstance(mask := kwargs.get("attn_mask"), Tensor):  # it may depend on the input too
         kwargs = {**kwargs, "attn_mask": frozen.keep(lambda: mask)}
     return func(q, k, v, *args, **kwargs)
 
 
 def _choice(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """What is chosen stays chosen."""
+    """Keep the choice that was made at the recorded input."""
     chosen = func(x, *args, **kwargs)
     return type(chosen)(frozen.keep(lambda part=part: part) for part in chosen)
 
 
 def _pool(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The maximum is where it was."""
+    """Take the values at the places of the recorded maxima."""
     del func
     kwargs = {**kwargs, "return_indices": True}
     places = frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1])
     return x.gather(-1, places)
 
 
-NUMBERS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)
+CONSTANTS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)
 ELEMENTWISE = (
     F.gelu, F.relu, torch.relu, Tensor.relu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish,
     F.tanh, torch.tanh, Tensor.tanh, F.sigmoid, torch.sigmoid, Tensor.sigmoid,
@@ -137,6 +137,6 @@ RULES: dict[Callable, Callable[..., Any]] = {
     F.max_pool1d: _pool,
     F.scaled_dot_product_attention: _attention,
     **dict.fromkeys((torch.topk, Tensor.topk), _choice),
-    **dict.fromkeys(NUMBERS, _number),
+    **dict.fromkeys(CONSTANTS, _constant),
     **dict.fromkeys(ELEMENTWISE, _gate),
 }

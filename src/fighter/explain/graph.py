@@ -1,4 +1,4 @@
-"""A forecast as a graph that a person can read: what it is the sum of."""
+"""A forecast as a graph of past values and their exact parts, with tables and pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
 from ..data.time_axis import TimeAxis
 from ..errors import FighterError, needs_extra
-from .diagnostics import HopDiagnostics, Measured
-from .findings import read_forecast
+from .diagnostics import HopDiagnostics, LazyDiagnostics
+from .findings import THRESHOLDS, describe_forecast, describe_graph
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LayerGraph:
-    """One layer: who listened to whom, and what that was worth for this forecast."""
+    """One layer: how nodes attended to each other, and the part of the forecast on each edge."""
 
     nodes: tuple[str, ...]  # S
     powers: tuple[int, ...]  # P
-    weights: np.ndarray  # [heads, P, S, S]: Aⁱ, row: who listens, column: to whom
-    parts: np.ndarray  # [heads, P, S, S]: of the forecast, in its units
-    rest: float  # of the forecast: what went around the layer, and biases after it
-    measured: Measured  # shared by the forecasts of a window
+    weights: np.ndarray  # [heads, P, S, S]: Aⁱ, row: target node, column: source node
+    parts: np.ndarray  # [heads, P, S, S]: parts of the forecast, in its units
+    rest: float  # part of the forecast that bypassed the layer, and biases after it
+    lazy_diagnostics: LazyDiagnostics  # shared by the forecasts of a window
 
     def __repr__(self) -> str:
         heads = len(self.weights)
@@ -37,25 +37,25 @@ class LayerGraph:
 
     @property
     def diagnostics(self) -> HopDiagnostics:
-        """What each hop does, in a few numbers."""
-        return self.measured.diagnostics
+        """Numbers that say what each hop does; computed on first use."""
+        return self.lazy_diagnostics.diagnostics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TemporalGraph:
     """One forecast, split exactly: ``forecast = level + cycle + … + Σ sources``.
 
-    A source is one past value: by how much it differs from the mean of its look-back, times what
-    the model made of that here. Graph, norms and gates are taken as they were at this forecast, so
-    a part is a share of this sum, and not what the forecast would be without the value.
+    A source is one past value. Its part is its difference from the mean of its look-back, times the
+    weight that the network gave it at this forecast. Graph, norms and gates are held constant, so a
+    part is a share of this sum, not what the forecast would lose without the value.
     """
 
-    target: Any  # the series
+    target: Any  # id of the series
     step: int  # from 1
-    time: int  # stamp of the forecast
+    time: int  # time stamp of the forecast
     forecast: float
     terms: dict[str, float]
-    """What does not come from single past values: level (of the look-back), cycle, bias, …"""
+    """Terms that do not come from single past values: level (of the look-back), cycle, bias, …."""
 
     ids: tuple
     times: np.ndarray  # int64 [L]
@@ -64,7 +64,7 @@ class TemporalGraph:
     layers: tuple[LayerGraph, ...]
     freq: Frequency
     axis: TimeAxis
-    like: Any = "pandas"
+    like: Any = "pandas"  # type of the tables
 
     def __repr__(self) -> str:
         when = self.freq.show(self.time)
@@ -77,18 +77,23 @@ class TemporalGraph:
 
     @cached_property
     def _gross(self) -> float:
-        """Σ|part|: what shares are shares of."""
+        """Σ|part|, the whole that shares refer to."""
         return float(np.abs(self.sources).sum()) or 1.0
 
-    def edges(self, top: int | None = None) -> Any:
-        """Past values and their parts of the forecast, the largest first, as a table.
+    @property
+    def lags(self) -> np.ndarray:
+        """Steps from each row of the look-back to the forecast ``[L]``."""
+        return np.arange(len(self.times), 0, -1) - 1 + self.step
 
-        Columns: ``source`` (series), its ``time``, ``lag`` in steps, ``target``, ``step``, ``hop``
-        (edges walked from node to node), ``part`` in the units of the data, ``share``: part by the
-        sum of all absolute parts, so that absolute shares add up to 1.
+    def edges(self, top: int | None = None) -> Any:
+        """Return a table of past values and their parts of the forecast, the largest first.
+
+        Its columns are ``source`` (series), its ``time``, ``lag`` in steps, ``target``, ``step``,
+        ``hop`` (number of edges walked), ``part`` in the units of the data and ``share``, the part
+        divided by the sum of all absolute parts, so that absolute shares add up to 1.
 
         Args:
-            top: this many only.
+            top: number of rows to keep (default: None, all).
         """
         _check_top(top)
         hop, row, series = np.unravel_index(self._order(self.sources, top), self.sources.shape)
@@ -96,7 +101,7 @@ class TemporalGraph:
         columns = {
             "source": [self.ids[i] for i in series],
             "time": self.times[row],
-            "lag": self._lags()[row],
+            "lag": self.lags[row],
             "target": [self.target] * len(row),
             "step": [self.step] * len(row),
             "hop": hop,
@@ -106,10 +111,18 @@ class TemporalGraph:
         return plain_table(self.like, columns, self.axis, ("time",))
 
     def layer_edges(self, layer: int = -1, top: int | None = None) -> Any:
-        """Edges of one layer: ``head, hop, source, target, weight`` (of Aⁱ), ``part, share``."""
+        """Return a table of the edges of one layer, those with the largest parts first.
+
+        Its columns are ``head, hop, source, target, weight`` (of Aⁱ), ``part`` and ``share``.
+
+        Args:
+            layer: number of the layer, from 0 (default: -1, the last).
+            top: number of rows to keep (default: None, all).
+        """
         _check_top(top)
         if not -len(self.layers) <= layer < len(self.layers):
-            raise FighterError(f"layer={layer}: the model has {len(self.layers)} layers")
+            reason = f"the model has {len(self.layers)} layers"
+            raise FighterError(reason, argument="layer", value=layer)
         graph = self.layers[layer]
         head, power, target, source = np.unravel_index(
             self._order(graph.parts, top), graph.parts.shape
@@ -127,16 +140,20 @@ class TemporalGraph:
         return plain_table(self.like, columns, self.axis)
 
     def to_networkx(self, top: int | None = 100) -> "nx.MultiDiGraph":
-        """Past values as nodes ``(series, lag)``, edges to the forecast ``(series, -step)``.
+        """Return a graph with edges from past values ``(series, place)`` to the forecast.
 
-        Edges carry hop, part and share; ``top`` keeps the largest parts only, None all.
+        A place counts steps back from the end of the look-back: 0 for its last row, ``-step`` for
+        the forecast. Edges carry ``hop``, ``part`` and ``share``.
+
+        Args:
+            top: number of edges to keep, those with the largest parts (default: 100; None: all).
         """
-        with needs_extra("networkx", "plot"):
+        with needs_extra("networkx", "graph"):
             import networkx as nx
         graph = nx.MultiDiGraph()
         end = (self.target, -self.step)
         graph.add_node(end, time=self.freq.show(self.time), value=self.forecast, kind="forecast")
-        lags = self._lags()
+        lags = self.lags
         for flat in self._order(self.sources, top):
             hop, row, series = np.unravel_index(flat, self.sources.shape)
             start = (self.ids[series], int(lags[row]) - self.step)
@@ -147,25 +164,32 @@ class TemporalGraph:
         return graph
 
     def summary(self, most: int = 3) -> str:
-        """The forecast in sentences."""
+        """Return the forecast and its main sources in words.
+
+        Args:
+            most: number of past values to name (default: 3).
+        """
+        return "\n".join([*self.sentences(most), NOTE])
+
+    def sentences(self, most: int = 3) -> list[str]:
+        """Return the lines of :meth:`summary` that are about this forecast."""
         when = self.freq.show(self.time)
         terms = {**self.terms, "past values": self.sources.sum()}
-        if "limit" in terms:
-            terms["limit"] = terms.pop("limit")  # the way back, when all else is added up
-        known = ", ".join(f"{name} {value:+.4g}" for name, value in terms.items())
-        lines = [f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {known}."]
+        if "bound" in terms:
+            terms["bound"] = terms.pop("bound")  # it corrects the sum of all other terms
+        total = ", ".join(f"{name} {value:+.4g}" for name, value in terms.items())
+        lines = [f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {total}."]
         for share, series, row, hops in self._largest(most):
             who = "its own value" if self.ids[series] == self.target else f"{self.ids[series]}"
-            span, way = self.freq.span(int(self._lags()[row])), _way(hops)
+            span, way = self.freq.span(int(self.lags[row])), _way(hops)
             pull = "up" if self.sources[:, row, series].sum() > 0 else "down"
             lines.append(
                 f"{100 * share:.0f} % comes from {who} {span} before{way}, pulling {pull}."
             )
         by_hop = np.abs(self.sources).sum((1, 2)) / self._gross
         listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
-        lines.append(f"By hops walked between nodes: {listed}.")
-        lines += [*read_forecast(self), NOTE]
-        return "\n".join(lines)
+        lines.append(f"By number of hops: {listed}.")
+        return lines + describe_forecast(self)
 
     def plot(
         self,
@@ -175,53 +199,52 @@ class TemporalGraph:
         dark: bool | None = None,
         head: int | None = None,
     ) -> "Figure":
-        """Draw it with matplotlib.
+        """Draw the forecast and its parts with matplotlib.
 
         Args:
-            kind: ``"sources"``, the past values that count, on the history; ``"lags"``, parts by
-                lag and hop; ``"arcs"``, from past values to the forecast; ``"series"``, who told
-                whom; ``"hops"``, Aⁱ of every layer beside what was sent; ``"diagnostics"``, what
-                each hop does.
-            path: write it there, too; the ending tells the format.
-            dark: light letters on a dark ground, or the other way round. If None, the ground is
-                that of matplotlib's style, so that ``plt.style.use("dark_background")`` acts.
-            head: for ``"hops"``, one head, from 0, instead of the mean.
+            kind: ``"sources"`` marks the past values with the largest parts on the history,
+                ``"lags"`` shows parts by lag and hop, ``"arcs"`` leads from past values to the
+                forecast, ``"series"`` shows what series sent each other, ``"hops"`` shows Aⁱ of
+                every layer beside what was sent, ``"diagnostics"`` what each hop does
+                (default: "sources").
+            path: also write the picture there; the ending gives the format (default: do not).
+            dark: True for light letters on a dark ground, False for the reverse (default: None,
+                as matplotlib's style, so that ``plt.style.use("dark_background")`` takes effect).
+            head: show only this head, from 0, in ``"hops"`` (default: None, the mean of all).
         """
         from ..plotting.graphs import draw
 
-        return draw(self, kind, path, dark=dark, head=head)
+        notes = describe_graph(self) if kind == "diagnostics" else ()
+        thresholds = {name: threshold.value for name, threshold in THRESHOLDS.items()}
+        return draw(self, kind, path, dark=dark, head=head, notes=notes, thresholds=thresholds)
 
     def save_html(self, path: str | Path) -> None:
-        """Write a page that shows this forecast and its sources; it needs no network."""
-        from .page import write
+        """Write an HTML page that shows this forecast and its sources; it works offline."""
+        from .page import write_page
 
-        write([self], path)
+        write_page([self], path)
 
     def _largest(self, most: int) -> list[tuple[float, int, int, int]]:
-        """Share, series, row and the usual number of hops of the past values that count most."""
+        """Return share, series, row and main number of hops of the largest past values."""
         gross = np.abs(self.sources).sum(0)
         flat = self._order(gross, most)
-        found = []
+        largest = []
         for row, series in zip(*np.unravel_index(flat, gross.shape), strict=True):
             hops = int(np.abs(self.sources[:, row, series]).argmax())
-            found.append((float(gross[row, series] / self._gross), int(series), int(row), hops))
-        return found
-
-    def _lags(self) -> np.ndarray:
-        """Steps from each row of the look-back to the forecast."""
-        return np.arange(len(self.times), 0, -1) - 1 + self.step
+            largest.append((float(gross[row, series] / self._gross), int(series), int(row), hops))
+        return largest
 
     @staticmethod
     def _order(parts: np.ndarray, top: int | None) -> Sequence[int]:
-        """The places of the parts that are not 0, the largest first."""
+        """Return the flat indices of the parts that are not 0, the largest first."""
         size = np.abs(parts).ravel()
         order = np.argsort(-size, kind="stable")
         return order[: min(int((size > 0).sum()), len(order) if top is None else top)].tolist()
 
 
 NOTE = (
-    "Parts add up to the forecast with the graph as it was here; they are not what the forecast "
-    "would be without a value."
+    "The parts add up to this forecast with its graph held constant; they do not say what the "
+    "forecast would be without a value."
 )
 
 
@@ -231,4 +254,5 @@ def _way(hops: int) -> str:
 
 def _check_top(top: int | None) -> None:
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
-        raise FighterError(f"top={top!r}: needs a whole number of at least 1, or None for all")
+        reason = "needs a whole number of at least 1, or None for all"
+        raise FighterError(reason, argument="top", value=top)

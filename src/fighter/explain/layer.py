@@ -1,7 +1,7 @@
-"""One layer's output as a sum over edges: who sent what, over which hop.
+"""Split the output of one layer over the edges of its graph: which node sent what, by which hop.
 
 At a given input the graph, the LayerNorm factor and the gate t(u) = σ(u)/u of the activation are
-taken as the numbers they are. What is left is affine, gives the same output, and adds up.
+held constant. The layer is then an affine map with the same output, and its parts add up.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,16 +22,16 @@ from ..nn.transformer import TransformerBlock
 from .freeze import Frozen
 
 Layer = FighterLayer | TransformerBlock
-KNOWN = (FighterLayer, TransformerBlock)  # and no others made of them, which filter A otherwise
+KNOWN = (FighterLayer, TransformerBlock)  # no subclasses: they may filter A in another way
 Readout = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
 class HopParts:
-    """What a layer is about to send: Aⁱ Vᵢ, Vᵢ = T Wᵢ, for every head and each of its powers.
+    """The terms AⁱVᵢ, Vᵢ = TWᵢ, that a layer adds up, for each head and power.
 
-    Of a lazy layer, A = s I + (1-s) P, they are those of P unless asked for otherwise: they give
-    the same sum, and what stays at a node has walked no edge.
+    The terms of a lazy layer, A = s I + (1-s) P, are expanded in powers of P by default. The sum
+    is the same, but what stays at a node then counts as hop 0.
     """
 
     inputs: Tensor  # T [B, heads or 1, S, D]: what a head reads, after the layer's norm
@@ -41,7 +41,7 @@ class HopParts:
     values: tuple[Tensor, ...]  # Vᵢ [B, heads, S, width]
 
     def graphs(self) -> tuple[Tensor, ...]:
-        """Aⁱ for each power, ``[batch, heads, nodes, nodes]``."""
+        """Return Aⁱ for each power, ``[batch, heads, nodes, nodes]``."""
         return self._graphs
 
     @cached_property
@@ -50,13 +50,13 @@ class HopParts:
         return recursion(lambda b: self.graph if b is eye else self.graph @ b, eye, self.powers)
 
     def edges(self, gain: Tensor) -> Tensor:
-        """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]`` for G ``[B, heads, S, width]``."""
+        """Return Eᵢ = Aⁱ ∘ (G Vᵢᵀ) ``[B, heads, powers, S, S]`` for G ``[B, heads, S, width]``."""
         pairs = zip(self.graphs(), self.values, strict=True)
         return torch.stack([a * (gain @ v.transpose(-1, -2)) for a, v in pairs], 2)
 
 
 def known_layers(network: nn.Module) -> list[Any]:
-    """The layers of a network that have edges to tell of, in order."""
+    """Return the layers of a network whose edges can be traced, in order."""
     return [module for module in network.modules() if type(module) in KNOWN]
 
 
@@ -69,13 +69,20 @@ def hop_parts(
     *,
     staying: bool = False,
 ) -> HopParts:
-    """The parts of a Fighter layer, or of the attention in a Transformer block, for one input.
+    """Compute the terms of a Fighter layer, or of the attention in a Transformer block.
 
-    With ``staying``, what stays at a node of a lazy graph counts as an edge, as A has it.
+    Args:
+        layer: a Fighter layer or a Transformer block.
+        x: input of the layer ``[batch, nodes, width]``.
+        mask: as the layer takes it (default: none).
+        causal: as the layer takes it (default: False).
+        staying: expand a lazy layer in powers of A, in which staying at a node is an edge of the
+            graph, instead of powers of P (default: False).
     """
     if type(layer) not in KNOWN:
+        name = type(layer).__name__
         raise FighterError(
-            f"layer is {type(layer).__name__}: needs a FighterLayer or a TransformerBlock"
+            f"needs a FighterLayer or a TransformerBlock, not {name}", argument="layer"
         )
     x = check_nodes(x, layer.width, layer.heads, mask, causal)
     graph = layer.graph(x, mask=mask, causal=causal)
@@ -88,77 +95,72 @@ def hop_parts(
     else:
         t, powers, weights = layer.norm1(x), (1,), (layer.value.weight,)
     values = tuple(split_heads(F.linear(t, weight), layer.heads) for weight in weights)
-    read = t[:, None]
+    inputs = t[:, None]
     if isinstance(layer, FighterLayer) and layer.members > 1:  # a head reads its member's columns
-        read = split_heads(t, layer.members).repeat_interleave(layer.heads // layer.members, 1)
-    return HopParts(read, graph, powers, weights, values)
+        inputs = split_heads(t, layer.members).repeat_interleave(layer.heads // layer.members, 1)
+    return HopParts(inputs, graph, powers, weights, values)
 
 
 def _without_staying(
     graph: Tensor, powers: tuple[int, ...], weights: Sequence[Tensor], stay: float
 ) -> tuple[Tensor, tuple[int, ...], tuple[Tensor, ...]]:
-    """Σᵢ AⁱTWᵢ = Σⱼ PʲTUⱼ with A = s I + (1-s) P and Uⱼ = Σᵢ (i over j) sⁱ⁻ʲ (1-s)ʲ Wᵢ."""
-    moves = (graph - stay * torch.eye(graph.shape[-1]).to(graph)) / (1 - stay)
-    walked = tuple(range(max(powers) + 1))
-    share = [[comb(i, j) * stay ** max(i - j, 0) * (1 - stay) ** j for i in powers] for j in walked]
-    return (
-        moves,
-        walked,
-        tuple(torch.tensordot(graph.new_tensor(share), torch.stack([*weights]), 1)),
-    )
+    """Expand the terms of a lazy graph A = s I + (1-s) P in powers of P; return P, j and Uⱼ.
+
+    Σᵢ AⁱTWᵢ = Σⱼ PʲTUⱼ with Uⱼ = Σᵢ (i over j) sⁱ⁻ʲ (1-s)ʲ Wᵢ.
+    """
+    p = (graph - stay * torch.eye(graph.shape[-1]).to(graph)) / (1 - stay)
+    hops = tuple(range(max(powers) + 1))
+    share = [[comb(i, j) * stay ** max(i - j, 0) * (1 - stay) ** j for i in powers] for j in hops]
+    return p, hops, tuple(torch.tensordot(graph.new_tensor(share), torch.stack([*weights]), 1))
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """A number F of each example, split: F = Σ edges + skip + constant.
+    """One number F per example, split exactly: F = Σ edges + skip + constant.
 
-    An edge is what node s (column) sent to node j (row) over hop i of head h,
-    (A_hⁱ)_js ⟨T_s Wᵢʰ, G_j⟩. It is an exact share of F, not what F would lose without the node:
-    the graph would then be another one.
+    An edge is what node s (column) sent to node j (row) by hop i of head h,
+    (A_hⁱ)_js ⟨T_s Wᵢʰ, G_j⟩. It is an exact share of F, but not what F would lose without the
+    node, because the graph would then change too.
     """
 
     edges: Tensor  # [B, heads, hops, S, S]
-    skip: Tensor  # [B], what goes around the layer
-    constant: Tensor  # [B], biases and whatever else does not depend on the input
-    total: Tensor  # [B], F itself
+    skip: Tensor  # [B], what bypasses the layer
+    constant: Tensor  # [B], biases and all else that does not depend on the input
+    total: Tensor  # [B], F
     powers: tuple[int, ...]
 
     def graph(self) -> Tensor:
-        """All heads and hops together, ``[batch, nodes, nodes]``."""
+        """Return the edges summed over heads and hops, ``[batch, nodes, nodes]``."""
         return self.edges.sum((1, 2))
 
     def slack(self) -> Tensor:
-        """Σ|edges| / |Σ edges| ``[batch]``: 1 if all pull one way, large if they cancel."""
+        """Return Σ|edges| / |Σ edges| ``[batch]``: 1 if all have one sign, large if they cancel."""
         return self.edges.abs().sum((1, 2, 3, 4)) / self.edges.sum((1, 2, 3, 4)).abs()
 
 
 def layer_edges(
-    layer: Layer,
-    x: Tensor,
-    readout: Readout,
-    mask: Tensor | None = None,
-    causal: bool = False,
+    layer: Layer, x: Tensor, readout: Readout, mask: Tensor | None = None, causal: bool = False
 ) -> Edges:
-    """Eᵢ = Aⁱ ∘ (G Vᵢᵀ) per head and hop, G the gradient of F at what the hops add up to.
+    """Split a number F of a layer's output over the edges of each head and hop.
+
+    Eᵢ = Aⁱ ∘ (G Vᵢᵀ) with G the gradient of F at the sum of the hops. Dropout is switched off.
 
     Example:
         >>> import torch
         >>> from fighter.nn import FighterLayer
         >>> from fighter.explain import layer_edges
         >>> layer, head = FighterLayer(8, kappa=3, norm=True), torch.nn.Linear(8, 1)
-        >>> found = layer_edges(layer, torch.randn(2, 5, 8), lambda y: head(y)[:, -1, 0])
-        >>> found.edges.shape
+        >>> split = layer_edges(layer, torch.randn(2, 5, 8), lambda y: head(y)[:, -1, 0])
+        >>> split.edges.shape
         torch.Size([2, 1, 3, 5, 5])
 
     Args:
-        layer: a Fighter layer; or a Transformer block, for the edges of its attention.
-        x: the layer's input ``[batch, nodes, width]``.
-        readout: what follows: the layer's output ``[batch, nodes, width]`` to one number F per
-            example ``[batch]``, by an affine map.
-        mask: as the layer takes it.
-        causal: as the layer takes it.
-
-    The layer is taken as in evaluation: its dropout does not act.
+        layer: a Fighter layer, or a Transformer block for the edges of its attention.
+        x: input of the layer ``[batch, nodes, width]``.
+        readout: affine map from the layer's output ``[batch, nodes, width]`` to one number F per
+            example ``[batch]``.
+        mask: as the layer takes it (default: none).
+        causal: as the layer takes it (default: False).
 
     """
     parts = hop_parts(layer, x, mask, causal)
@@ -181,7 +183,7 @@ def layer_edges(
 
 
 def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:
-    """What a layer does with the sum of its hops z, and with its input x."""
+    """Return the function (z, x) → output of a layer, from the sum z of its hops and its input."""
     if isinstance(layer, FighterLayer):
 
         def fighter(z: Tensor, x: Tensor) -> Tensor:
@@ -194,7 +196,7 @@ def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:
     def transformer(z: Tensor, x: Tensor) -> Tensor:
         attended = join_heads(z)
         if layer.value.bias is not None:
-            attended = attended + layer.value.bias  # A1 = 1: it passes the graph unchanged
+            attended = attended + layer.value.bias  # A1 = 1: the graph leaves it unchanged
         attended = x + attended if layer.residual else attended
         y = layer.ffn2(layer.activation(layer.ffn1(layer.norm2(attended))))
         return attended + y if layer.residual else y
@@ -205,7 +207,8 @@ def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:
 def _read(readout: Readout, y: Tensor) -> Tensor:
     f = readout(y)
     if f.shape != y.shape[:1]:
-        raise FighterError(f"readout gave {describe(f)}: needs one number per example, [{len(y)}]")
+        reason = f"returned {describe(f)}; needs one number per example, [{len(y)}]"
+        raise FighterError(reason, argument="readout")
     return f
 
 
@@ -213,6 +216,7 @@ def _check_affine(total: Tensor, terms: Tensor) -> None:
     miss = (total - terms.sum(1)).abs()
     if not (miss <= torch.finfo(total.dtype).eps ** 0.5 * terms.abs().sum(1)).all():
         raise FighterError(
-            f"readout is not affine: its parts miss its value by up to {float(miss.max()):.3g}; "
-            "give one without activation, norm or dropout (a model in eval mode)"
+            f"is not affine: its parts miss its value by up to {float(miss.max()):.3g}; pass one "
+            "without activation, norm or dropout (put a model in evaluation mode)",
+            argument="readout",
         )

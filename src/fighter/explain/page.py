@@ -1,7 +1,7 @@
-"""Forecasts and where they come from as one page: choose one, and its sources light up.
+"""Write an HTML page of explained forecasts; a reader chooses one and sees its sources.
 
-The page needs no network. It holds plotly, a text with names and sums, and one table of 16-bit
-numbers with a row for each forecast: the largest parts first, so that a row can be cut to fit.
+The page works offline. It holds plotly, a JSON text with names and sums, and a table of 16-bit
+numbers with one row per forecast. A row begins with the largest parts, so that it can be cut.
 """
 
 import base64
@@ -21,34 +21,34 @@ from .._files import atomic_write
 from ..errors import FighterError, needs_extra
 from .graph import NOTE, LayerGraph, TemporalGraph
 
-BUDGET = 4_000_000  # bytes of numbers before they are compressed: a page stays well under 8 MB
-LARGEST = 32767  # of a 16-bit number
+BUDGET = 4_000_000  # bytes of numbers before compression; it keeps a page well under 8 MB
+LARGEST = 32767  # largest 16-bit number
 
 
 class Outlook(NamedTuple):
-    """What was forecast of one series, whether or not each step is explained."""
+    """The whole forecast of one series, whether or not each step is explained."""
 
     times: np.ndarray  # int64 [H]
     forecast: np.ndarray  # [H]
-    bands: Mapping[float, tuple[np.ndarray, np.ndarray]] = {}  # by level, in per cent
-    truth: np.ndarray | None = None
+    bands: Mapping[float, tuple[np.ndarray, np.ndarray]] = {}  # by level in per cent
+    truth: np.ndarray | None = None  # actual values [H]
 
 
 class Sizes(NamedTuple):
-    """How much of each forecast the page keeps."""
+    """How many numbers of each forecast the page keeps."""
 
     sources: int = 400  # past values
     series: int = 60
-    bins: int = 336  # of the time axis
-    pairs: int = 120  # of nodes in a layer, all heads together
-    head_pairs: int = 30  # in one head
+    bins: int = 336  # bars on the time axis
+    pairs: int = 120  # pairs of nodes in a layer, all heads together
+    head_pairs: int = 30  # pairs of nodes in one head
 
-    def cut(self, factor: float) -> "Sizes":
-        """So much of it, and a little of everything."""
+    def scaled(self, factor: float) -> "Sizes":
+        """Return the sizes times ``factor``, but at least 6 of everything."""
         return Sizes(*(max(int(size * factor), 6) for size in self))
 
 
-def write(
+def write_page(
     graphs: Iterable[TemporalGraph],
     path: str | Path,
     *,
@@ -57,26 +57,26 @@ def write(
     note: str = "",
     first: tuple[Any, int] | None = None,
 ) -> None:
-    """Write the page; graphs are taken one by one and not kept.
+    """Write the page; graphs are read one by one and not kept in memory.
 
     .. code-block:: python
 
         steps = (model.explain(unique_id="north", step=step) for step in range(1, 25))
-        write(steps, "why.html")
+        write_page(steps, "why.html")
 
     Args:
-        graphs: forecasts of one model, any series and steps.
-        path: of the page, ``.html``.
-        outlooks: the whole forecast with its intervals, by series.
-        title: of the page; says what the first graph is of unless given.
-        note: a sentence on what was left out.
-        first: series and step to show first; the first graph unless given.
+        graphs: forecasts of one model, of any series and steps.
+        path: where to write the page, ``.html``.
+        outlooks: series → its whole forecast with intervals (default: none are drawn).
+        title: title of the page (default: the series and time of the first graph).
+        note: sentence below the title, such as what was left out (default: none).
+        first: series and step to show first (default: those of the first graph).
     """
     script = plotly_script()
-    book = _Book(outlooks or {})
+    content = _Content(outlooks or {})
     for graph in graphs:
-        book.add(graph)
-    text, numbers = book.close(title, note, first)
+        content.add(graph)
+    text, numbers = content.finish(title, note, first)
     parts = {
         "title": html.escape(text["title"]),
         "plotly": _packed(script.encode()),
@@ -90,17 +90,18 @@ def write(
 
 
 def plotly_script() -> str:
-    """The library that draws, from its package, without what a page need not wait for."""
+    """Return plotly's JavaScript from its Python package, without what the page does not need."""
     with needs_extra("plotly", "report"):
         from plotly.offline import get_plotlyjs
-    return lighter(get_plotlyjs())
+    return trim_plotly(get_plotlyjs())
 
 
-def lighter(script: str) -> str:
-    """Plotly that starts four times as fast; as it was, where it is not built as expected.
+def trim_plotly(script: str) -> str:
+    """Return a script that starts four times as fast; unchanged if it is not built as expected.
 
-    It sets up every kind of trace, of which the pages need the first alone, bars, beside the lines
-    it always has. And a function around it makes browsers read all of it twice.
+    Plotly registers every kind of trace at its start, but the page needs only the first one, bars,
+    beside the lines that are always there. A function around the whole script makes browsers parse
+    it twice, so that is removed as well.
     """
     name = r"[\w$]+"
     kinds = re.search(rf"\.register\(\[({name})\(\)((?:,{name}\(\))+)\]\)", script)
@@ -120,9 +121,9 @@ def lighter(script: str) -> str:
 
 
 class _Largest(NamedTuple):
-    """Some rows of a table of parts, those that count most first."""
+    """The rows of a table of parts with the largest sums of absolute parts, the largest first."""
 
-    places: np.ndarray  # [k], rows of the whole table
+    places: np.ndarray  # [k], indices of the rows
     parts: np.ndarray  # [k, hops]
 
     @classmethod
@@ -135,7 +136,7 @@ class _Largest(NamedTuple):
         return cls(places, table[places].astype(np.float32))
 
     def rows(self, most: int, *shape: int) -> tuple[list[np.ndarray], np.ndarray]:
-        """``most`` of them, and nothing where there are fewer: their keys, and their parts."""
+        """Return the keys and parts of ``most`` rows, padded with zeros if there are fewer."""
         short = max(most - len(self.places), 0)
         keys = np.unravel_index(np.pad(self.places[:most], (0, short)), shape)
         return list(keys), np.pad(self.parts[:most], ((0, short), (0, 0)))
@@ -143,37 +144,37 @@ class _Largest(NamedTuple):
 
 @dataclass(eq=False)
 class _Record:
-    """What is kept of one graph, until it is known how many there are."""
+    """What is kept of one graph until the number of graphs is known."""
 
     sources: _Largest
     series: _Largest
     by_time: np.ndarray  # [L, hops]
-    layers: list[list[_Largest]]  # of each layer: all heads together, then each
+    layers: list[list[_Largest]]  # for each layer: all heads together, then each head
 
 
 @dataclass(eq=False)
-class _Book:
+class _Content:
+    """Collect graphs, then turn them into the text and the numbers of a page."""
+
     outlooks: Mapping[Any, Outlook]
-    sample: TemporalGraph | None = None  # the first, whose shapes all have
+    sample: TemporalGraph | None = None  # the first graph, whose shapes all others have
     targets: list[dict[str, Any]] = field(default_factory=list)
     records: list[_Record] = field(default_factory=list)
-    past: dict[int, np.ndarray] = field(default_factory=dict)  # by time, [N]
-    shared: dict[str, int] = field(default_factory=dict)  # texts that many graphs share
+    past: dict[int, np.ndarray] = field(default_factory=dict)  # time → values [N]
+    shared: dict[str, int] = field(default_factory=dict)  # JSON that many graphs share → its number
 
     def add(self, graph: TemporalGraph) -> None:
         self.sample = self.sample or graph
         if _shape(graph) != _shape(self.sample):
             raise FighterError(
-                f"graphs of {self.sample.target} and {graph.target} are of different models: a "
-                "report needs graphs of one model and one set of series"
+                f"the graphs of {self.sample.target} and {graph.target} are of different models: "
+                "a page needs graphs of one model and one set of series"
             )
-        if (
-            most := max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
-        ) > LARGEST:
-            raise FighterError(f"{most:,} nodes or time steps: a report holds at most {LARGEST:,}")
+        most = max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
+        if most > LARGEST:
+            raise FighterError(f"{most:,} nodes or time steps: a page holds at most {LARGEST:,}")
         for time, row in zip(graph.times.tolist(), graph.past, strict=True):
             self.past[time] = row
-        lines = graph.summary().splitlines()
         self.targets.append(
             {
                 "series": graph.ids.index(graph.target),
@@ -184,7 +185,7 @@ class _Book:
                 "terms": {name: _short(value) for name, value in graph.terms.items()},
                 "net": _shorts(graph.sources.sum((1, 2))),
                 "gross": _shorts(np.abs(graph.sources).sum((1, 2))),
-                "summary": [line for line in lines if line != NOTE],
+                "summary": graph.sentences(),
                 "layers": [self._about(layer) for layer in graph.layers],
             }
         )
@@ -204,24 +205,25 @@ class _Book:
             {name: value if value is None else _short(value) for name, value in row.items()}
             for row in layer.diagnostics.table()
         ]
-        lists = layer.parts.sum(0), *layer.parts  # all heads together, then each
+        lists = layer.parts.sum(0), *layer.parts  # all heads together, then each head
         return {
-            "nodes": self._share(layer.nodes),
-            "diagnostics": self._share(rows),
+            "nodes": self._store(layer.nodes),
+            "diagnostics": self._store(rows),
             "gross": [_shorts(np.abs(parts).sum((1, 2))) for parts in lists],  # by power
             "rest": _short(layer.rest),
         }
 
-    def _share(self, thing: Any) -> int:
+    def _store(self, thing: Any) -> int:
+        """Return the number of a thing in the list that all forecasts share."""
         return self.shared.setdefault(json.dumps(thing), len(self.shared))
 
-    def close(
+    def finish(
         self, title: str, note: str, first: tuple[Any, int] | None
     ) -> tuple[dict[str, Any], np.ndarray]:
-        """The text of the page, and its numbers ``[targets, width]``."""
+        """Return the text of the page and its numbers ``[targets, width]``."""
         model = self.sample
         if model is None:
-            raise FighterError("there are no graphs: a report needs at least one")
+            raise FighterError("there are no graphs: a page needs at least one")
         sizes, numbers = self._fit(model)
         times = sorted(self.past)
         place = {time: row for row, time in enumerate(times)}
@@ -234,13 +236,13 @@ class _Book:
         past = np.array([self.past[time] for time in times]).T
         steps = max(target["step"] for target in self.targets)
         chosen = (model.target, model.step) if first is None else first
-        found = [(model.ids[target["series"]], target["step"]) for target in self.targets]
+        explained = [(model.ids[target["series"]], target["step"]) for target in self.targets]
         when = model.freq.show(model.time)
         text = {
             "title": title or f"Forecast of {model.target}, {when}",
             "about": NOTE,
             "note": note,
-            "start": found.index(chosen) if chosen in found else 0,
+            "start": explained.index(chosen) if chosen in explained else 0,
             "ids": [str(name) for name in model.ids],
             "times": [model.freq.show(time) for time in times],
             "dates": model.axis.kind != "integer",
@@ -258,7 +260,7 @@ class _Book:
         return text, numbers
 
     def _fit(self, model: TemporalGraph) -> tuple[Sizes, np.ndarray]:
-        """Cut the rows until all of them fit."""
+        """Cut the rows until all of them fit into the budget."""
         most = Sizes()
         here = Sizes(
             min(most.sources, model.past.size),
@@ -273,11 +275,11 @@ class _Book:
         for factor in 0.85 ** np.arange(1, 40):
             if 2 * len(self._row(0, model, sizes)) * len(self.records) <= BUDGET:
                 break
-            sizes = Sizes(*map(min, here, here.cut(factor)))
+            sizes = Sizes(*map(min, here, here.scaled(factor)))
         return sizes, np.stack([self._row(i, model, sizes) for i in range(len(self.records))])
 
     def _row(self, number: int, graph: TemporalGraph, sizes: Sizes) -> np.ndarray:
-        """One forecast as 16-bit numbers; what they are multiplied with goes to its text."""
+        """Return one forecast as 16-bit numbers; the scales of its blocks go to its text."""
         record = self.records[number]
         edges = np.arange(sizes.bins) * len(record.by_time) // sizes.bins
         blocks = [

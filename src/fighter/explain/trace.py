@@ -1,4 +1,4 @@
-"""One number of a network's output, followed back: over each layer's edges, and to the input."""
+"""Follow one number of a network's output back over each layer's edges and to the input."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,11 +19,10 @@ from .layer import HopParts, Layer, hop_parts, known_layers
 
 @dataclass(frozen=True, eq=False)
 class LayerTrace:
-    """What went along the edges of one layer.
+    """The parts of F that went along the edges of one layer: F = Σ edges + rest.
 
     ``edges[…, h, i, j, s]`` is (A_hⁱ)_js ⟨V_s, G_j⟩: what node s sent to node j over the power i of
-    head h, as a part of F. With what went around the layer, and with biases from there on, they add
-    up to F: F = Σ edges + rest.
+    head h. ``rest`` is what bypassed the layer, and the biases from there on.
     """
 
     parts: HopParts
@@ -33,9 +32,9 @@ class LayerTrace:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """F = Σ inputs + constant, exactly."""
+    """One number F of an output, split exactly: F = Σ inputs + constant."""
 
-    inputs: Tensor  # [1 + hops, *input]: by the number of edges walked on the way
+    inputs: Tensor  # [1 + hops, *input]: parts of F by the number of edges walked on the way
     constant: Tensor  # a number
     total: Tensor  # F
     layers: list[LayerTrace]
@@ -47,13 +46,14 @@ def trace(
     x: Tensor,
     select: Callable[[Tensor], Tensor],
 ) -> Trace:
-    """Split one number of a network's output.
+    """Split one number of a network's output over its input and the edges of its layers.
 
     Args:
-        network: holds the layers; it is taken as in evaluation.
-        function: calls it: inputs ``[batch, …]`` to outputs ``[batch, …]``, examples apart.
-        x: one input, without the batch.
-        select: an output, without the batch, to the number F.
+        network: the module that holds the layers; it is evaluated without dropout.
+        function: how to call it, from inputs ``[batch, …]`` to outputs ``[batch, …]``; examples
+            must not influence each other.
+        x: one input, without the batch dimension.
+        select: picks the number F from an output without the batch dimension.
 
     """
     return next(traces(network, function, x, [select]))
@@ -65,11 +65,11 @@ def traces(
     x: Tensor,
     selects: Iterable[Callable[[Tensor], Tensor]],
 ) -> Iterator[Trace]:
-    """The same for several numbers of one output, at the cost of backward passes only.
+    """Split several numbers of one output as :func:`trace` does; each costs backward passes only.
 
-    The frozen network is cut where a layer begins and where its hops are summed. From the last cut
-    to the first, gradients of F are kept apart by the number of edges walked so far: over the power
-    i of a layer's graph it grows by i, elsewhere not.
+    The frozen network is cut where a layer begins and where its hops are summed. Gradients of F
+    walk from the last cut to the first, separately for each number of edges walked so far. The
+    power i of a layer's graph adds i edges, everything else adds none.
     """
     training = network.training
     network.eval()
@@ -78,7 +78,7 @@ def traces(
             start = _leaf(x[None])
             frozen = Frozen(function, start)
         with torch.no_grad():
-            nothing = frozen(torch.zeros_like(start))[0]  # what is constant
+            at_zero = frozen(torch.zeros_like(start))[0]
         hops = sum(max(cut.parts.powers) for cut in cuts)
     finally:
         network.train(training)
@@ -86,9 +86,9 @@ def traces(
         with torch.enable_grad():
             total = select(frozen.output[0])
         slopes, gains = _walk(total, start, cuts)
-        nowhere = torch.zeros_like(start)
-        inputs = torch.cat([slopes.get(count, nowhere) for count in range(hops + 1)]) * x
-        total, constant = total.detach(), select(nothing)
+        zero = torch.zeros_like(start)
+        inputs = torch.cat([slopes.get(edges, zero) for edges in range(hops + 1)]) * x
+        total, constant = total.detach(), select(at_zero)
         _check(total, inputs, constant)
         layers = []
         for cut, gain in zip(cuts, gains, strict=True):
@@ -97,18 +97,19 @@ def traces(
         yield Trace(inputs, constant, total, layers)
 
 
-Slopes = dict[int, Tensor]  # a gradient, by edges walked
+Slopes = dict[int, Tensor]
+"""Gradients of F at one place, by the number of edges walked from there on."""
 
 
 @dataclass(eq=False)
 class _Cut:
-    """One call of a layer. Gradients stop at the leaves ``x`` and ``z``."""
+    """One call of a layer; gradients stop at the leaves ``x`` and ``z``."""
 
     layer: Layer
     masks: tuple[Any, ...]
     options: dict[str, Any]
-    before: Tensor  # the layer's input with its history, and without: x
-    x: Tensor
+    before: Tensor  # the layer's input, attached to what precedes it
+    x: Tensor  # the same, as a leaf
     t: Tensor = field(init=False)  # x after the norm
     z: Tensor = field(init=False)  # the sum of the hops
 
@@ -118,7 +119,7 @@ class _Cut:
 
     @torch.no_grad()
     def back(self, gain: Tensor) -> Iterable[tuple[int, Tensor]]:
-        """Powers i and (Aⁱ)ᵀ G Wᵢᵀ: from the sum of the hops to what the layer reads."""
+        """Return the powers i and (Aⁱ)ᵀ G Wᵢᵀ: from the sum of the hops to the layer's input."""
         parts, graph = self.parts, self.parts.graph.transpose(-1, -2)
         moved = recursion(lambda g: graph @ g, split_heads(gain, self.layer.heads), parts.powers)
         sent = [join_heads(g) @ w for g, w in zip(moved, parts.weights, strict=True)]
@@ -131,7 +132,7 @@ def _leaf(x: Tensor) -> Tensor:
 
 @contextmanager
 def _cutting(layers: list[Layer]) -> Iterator[list[_Cut]]:
-    """Cut every call of a layer, in the order of the calls."""
+    """Cut every call of a layer; the list fills in the order of the calls."""
     cuts: list[_Cut] = []
 
     def begin(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,7 +146,7 @@ def _cutting(layers: list[Layer]) -> Iterator[list[_Cut]]:
 
     def after_hops(module: nn.Module, args: tuple[Any, ...]) -> Tensor | None:
         del module
-        if hasattr(cuts[-1], "z"):  # a block's dropout again, after the feed-forward network
+        if hasattr(cuts[-1], "z"):  # a block calls its dropout again after the feed-forward network
             return None
         cuts[-1].z = _leaf(args[0])
         return cuts[-1].z
@@ -165,37 +166,37 @@ def _cutting(layers: list[Layer]) -> Iterator[list[_Cut]]:
 
 
 def _walk(total: Tensor, start: Tensor, cuts: list[_Cut]) -> tuple[Slopes, list[Tensor]]:
-    """Gradients of F at the input, by edges walked, and at the sum of each layer's hops."""
+    """Return the gradients of F at the input, by edges walked, and at each layer's sum of hops."""
     leaves = [start, *(leaf for cut in cuts for leaf in (cut.x, cut.z))]
-    found: dict[Tensor, Slopes] = {leaf: {} for leaf in leaves}
+    at_leaf: dict[Tensor, Slopes] = {leaf: {} for leaf in leaves}
 
     def push(value: Tensor, slopes: Slopes, to: list[Tensor]) -> None:
-        for walked, slope in slopes.items() if value.requires_grad else ():
+        for edges, slope in slopes.items() if value.requires_grad else ():
             grads = torch.autograd.grad(value, to, slope, retain_graph=True, allow_unused=True)
             for leaf, grad in zip(to, grads, strict=True):
                 if grad is not None:
-                    _add(found[leaf], walked, grad)
+                    _add(at_leaf[leaf], edges, grad)
 
     push(total, {0: torch.ones_like(total)}, leaves)
     for place, cut in reversed([*enumerate(cuts)]):
-        heard: Slopes = {}
-        for walked, slope in found[cut.z].items():
+        at_norm: Slopes = {}
+        for edges, slope in at_leaf[cut.z].items():
             for power, more in cut.back(slope):
-                _add(heard, walked + power, more)
-        push(cut.t, heard, [cut.x])
-        push(cut.before, found[cut.x], leaves[: 1 + 2 * place])
-    return found[start], [sum(found[cut.z].values(), torch.zeros_like(cut.z)) for cut in cuts]
+                _add(at_norm, edges + power, more)
+        push(cut.t, at_norm, [cut.x])
+        push(cut.before, at_leaf[cut.x], leaves[: 1 + 2 * place])
+    return at_leaf[start], [sum(at_leaf[cut.z].values(), torch.zeros_like(cut.z)) for cut in cuts]
 
 
-def _add(slopes: Slopes, walked: int, slope: Tensor) -> None:
-    slopes[walked] = slopes[walked] + slope if walked in slopes else slope
+def _add(slopes: Slopes, edges: int, slope: Tensor) -> None:
+    slopes[edges] = slopes[edges] + slope if edges in slopes else slope
 
 
 def _check(total: Tensor, parts: Tensor, constant: Tensor) -> None:
-    """The parts must add up to what the network says."""
-    found, size = parts.sum() + constant, parts.abs().sum() + constant.abs()
-    if not (found - total).abs() <= torch.finfo(total.dtype).eps ** 0.5 * size:
+    """Raise unless the parts add up to the network's output."""
+    added, size = parts.sum() + constant, parts.abs().sum() + constant.abs()
+    if not (added - total).abs() <= torch.finfo(total.dtype).eps ** 0.5 * size:
         raise FighterError(
-            f"the parts add up to {float(found):.6g} instead of {float(total):.6g}: the network "
+            f"the parts add up to {float(added):.6g} instead of {float(total):.6g}: the network "
             "holds an operation that cannot be frozen"
         )

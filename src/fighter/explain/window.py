@@ -1,4 +1,4 @@
-"""A forecasting network's forecast of one window, split."""
+"""Split the forecast of one window, with its normalisation and its cycle."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,39 +15,39 @@ from .trace import LayerTrace, traces
 
 @dataclass(frozen=True, eq=False)
 class WindowTrace:
-    """forecast = level + cycle + covariates + bias + Σ sources, in the units of the batch.
+    """One forecast, in the units of the batch: level + cycle + covariates + bias + Σ sources.
 
-    A forecast that was beyond a limit of its series has one more term, the way back to it.
+    If the forecast was clamped to a bound of its series, the term "bound" holds the difference.
     """
 
     forecast: float
     terms: dict[str, float]
     sources: Tensor  # [1 + hops, lookback, series]
-    layers: list[LayerTrace]  # parts times `unit` are in the units of the batch
+    layers: list[LayerTrace]  # their edges times `unit` are in the units of the batch
     unit: float
 
 
 def trace_window(
     network: ForecastNet, batch: Batch, position: Tensor, series: int, step: int
 ) -> WindowTrace:
-    """Follow the forecast of one series and step (from 0) back; the batch holds one window."""
+    """Split the forecast of one series and step (from 0); the batch holds one window."""
     return next(trace_windows(network, batch, position, [(series, step)]))
 
 
 def trace_windows(
     network: ForecastNet, batch: Batch, position: Tensor, targets: Iterable[tuple[int, int]]
 ) -> Iterator[WindowTrace]:
-    """The same for several series and steps of one window, one after the other.
+    """Split the forecasts of several (series, step) of one window, one after the other.
 
-    The look-back's mean and deviation are taken as they are; the cycle is one more input, whose
-    parts are summed.
+    The mean and the deviation of the look-back are held constant. The cycle is one more input of
+    the network, whose parts are summed into one term.
     """
     lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
     with torch.no_grad():
         z, before, after, _, _, *units = network.window(batch, position)
         level, scale, outside = (each.expand(1, horizon, count)[0] for each in units)
         rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
-        told = None if network.covariates is None else network.covariates(batch, horizon)[0]
+        covariates = None if network.covariates is None else network.covariates(batch, horizon)[0]
 
     def inside(rows: Tensor) -> Tensor:
         z, before, after = rows.split([lookback, lookback, horizon], 1)
@@ -55,22 +55,21 @@ def trace_windows(
 
     targets = list(targets)
     selects = [partial(_pick, series, step) for series, step in targets]
-    found = traces(network, inside, rows, selects)
-    for (series, step), one in zip(targets, found, strict=True):
+    for (series, step), trace in zip(targets, traces(network, inside, rows, selects), strict=True):
         unit = float(scale[step, series])
-        sources, cycle = one.inputs.double().split([lookback, lookback + horizon], 1)
+        sources, cycle = trace.inputs.double().split([lookback, lookback + horizon], 1)
         terms = {"level": float(level[step, series])}
         if network.cycle is not None:
             terms["cycle"] = float(cycle.sum()) * unit + float(outside[step, series])
-        if told is not None:
-            terms["covariates"] = float(told[step, series, 0])
-        terms["bias"] = float(one.constant) * unit
+        if covariates is not None:
+            terms["covariates"] = float(covariates[step, series, 0])
+        terms["bias"] = float(trace.constant) * unit
         forecast = sum(terms.values()) + float(sources.sum()) * unit
         everywhere = torch.full((1, 1, count, 1), forecast, dtype=torch.float64)
-        held = float(clamp_to_bounds(everywhere.to(z.device), batch)[0, 0, series, 0])
-        if held != forecast:
-            terms["limit"], forecast = held - forecast, held
-        yield WindowTrace(forecast, terms, sources * unit, one.layers, unit)
+        clamped = float(clamp_to_bounds(everywhere.to(z.device), batch)[0, 0, series, 0])
+        if clamped != forecast:
+            terms["bound"], forecast = clamped - forecast, clamped
+        yield WindowTrace(forecast, terms, sources * unit, trace.layers, unit)
 
 
 def _pick(series: int, step: int, y: Tensor) -> Tensor:

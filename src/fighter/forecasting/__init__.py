@@ -1,1 +1,1 @@
-"""The forecaster: from a table to a forecast."""
+"""From a table to a forecast: settings, plan, fitted model, forecast, scores, explanations."""

@@ -1,90 +1,186 @@
-"""The settings that a user did not make, chosen from the size and the rhythm of the data.
+"""Settings that the user left open, chosen from the size and the rhythm of the training rows.
 
 Nothing here looks at validation or test rows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..data.panel import Panel
 from ..errors import FighterError
+from ..models import ModelConfig
+from .config import Config
 
 MEMBERS = 4
+MANY_SERIES = 500  # above this, one member and a graph drawn from the input
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is decided before training; what ``Forecaster.plan`` shows."""
+    """Everything decided before training; ``Forecaster.plan`` shows it."""
 
     lookback: int
     horizon: int
     validation: int  # rows at the end
     quantiles: tuple[float, ...]
     cycle: int | None
-    calendar: tuple[int, ...]  # which of the frequency's calendar features are used
+    calendar: tuple[int, ...]  # positions of the calendar features in use
     epochs: int
     patience: int
-    network: dict[str, Any]  # options of the network
+    model: ModelConfig  # with every setting chosen
     batch_size: int = 32
     lr: float = 1e-3
-    cycle_before_norm: bool = False  # whether the cycle is taken off before windows are normalised
+    cycle_before_norm: bool = False  # remove the cycle before windows are normalised
     reversion: bool = False
     discount: float = 0.0  # per step
 
 
+def make_plan(config: Config, panel: Panel) -> Plan:
+    """Decide everything that training needs; settings in ``config`` take precedence."""
+    frame, training, horizon = config.frame, config.training, config.horizon
+    season = panel.freq.season
+    lookback = config.lookback or choose_lookback(horizon, season, panel.length)
+    check_rows(panel, lookback, horizon)
+    validation = validation_rows(config, panel, lookback)
+    rows = panel.length - validation
+    if config.quantile_levels and not validation:
+        raise FighterError(
+            f"intervals are calibrated on validation rows, and {panel.length} rows leave none "
+            f"beside look-back {lookback} + horizon {horizon}: give at least "
+            f"{lookback + 2 * horizon} rows, or ask for no intervals"
+        )
+    batch_size = training.batch_size or choose_batch(panel.n_series)
+    steps = -(-(rows - lookback - horizon + 1) // batch_size)
+    trainable = config.model_config.trainable
+    epochs, patience = choose_epochs(steps) if trainable else (1, 1)
+    values = int(panel.observed[:rows].sum())
+    model = choose_model(config.model_config, panel.n_series, values)
+    cycle: Any = frame.cycle
+    if cycle == "auto":
+        cycle = choose_period(panel, rows) if trainable else None
+    return Plan(
+        lookback=lookback,
+        horizon=horizon,
+        validation=validation,
+        quantiles=config.quantile_levels,
+        cycle=cycle,
+        calendar=choose_calendar(panel, rows, cycle) if frame.calendar else (),
+        epochs=training.max_epochs or epochs,
+        patience=training.patience or patience,
+        model=model,
+        batch_size=batch_size,
+        lr=choose_rate(values, getattr(model, "members", 1))
+        if training.lr is None
+        else training.lr,
+        cycle_before_norm=frame.reversion and choose_cycle_before_norm(panel, lookback, cycle),
+        reversion=frame.reversion,
+        discount=choose_discount(training.discount, season),
+    )
+
+
+def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
+    """Return the plan of a warm start: as before, but for what training settings say now."""
+    training = config.training
+    return replace(
+        plan,
+        validation=validation_rows(config, panel, plan.lookback),
+        epochs=training.max_epochs or plan.epochs,
+        patience=training.patience or plan.patience,
+        batch_size=training.batch_size or plan.batch_size,
+        lr=plan.lr if training.lr is None else training.lr,
+    )
+
+
+def choose_model(model: ModelConfig, series: int, values: int) -> ModelConfig:
+    """Fill in the settings that are None, by the number of series and of training values."""
+    names = {f.name for f in fields(model)}
+    chosen: dict[str, Any] = {}
+    if "adjacency" in names:
+        few = getattr(model, "nodes", "series") == "series" and series <= MANY_SERIES
+        chosen = (
+            {"adjacency": "lazy", "members": MEMBERS}
+            if few
+            else {"adjacency": "cosine", "members": 1}
+        )
+    if "width" in names:
+        members = getattr(model, "members", None) or chosen.get("members", 1)
+        width, dropout = choose_size(values, members)
+        chosen |= {"width": width, "dropout": dropout}
+    return replace(
+        model, **{k: v for k, v in chosen.items() if k in names and getattr(model, k) is None}
+    )
+
+
+def validation_rows(config: Config, panel: Panel, lookback: int) -> int:
+    """Return the number of validation rows, given or chosen."""
+    horizon, given = config.horizon, config.validation
+    if given is None:
+        return choose_validation(horizon, panel.length, lookback)
+    most = panel.length - lookback - horizon
+    if given and not horizon <= given <= most:
+        raise FighterError(
+            f"needs 0, or from horizon {horizon} to {most} of the {panel.length} rows, so that "
+            f"look-back {lookback} + horizon {horizon} are left to train on",
+            argument="validation",
+            value=given,
+        )
+    return given
+
+
 def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:
-    """Two seasons or two horizons, 96 to 512 steps, and a third of what there is at most."""
+    """Return two seasons or two horizons, 96 to 512 steps, and at most a third of the rows."""
     wanted = max(2 * (seasons[0] if seasons else 1), 2 * horizon, 96)
     return max(min(wanted, 512, (rows - horizon) // 3), 1)
 
 
 def choose_validation(horizon: int, rows: int, lookback: int) -> int:
-    """The last 15 % of rows, one horizon at least; none if training would have nothing left."""
+    """Return 15 % of the rows, at least one horizon; 0 if training would have nothing left."""
     wanted = max(horizon, round(0.15 * rows))
     if rows - wanted >= lookback + horizon:
         return wanted
     return horizon if rows - horizon >= lookback + horizon else 0
 
 
-def choose_size(points: int, members: int = 1) -> tuple[int, float]:
-    """Width and dropout of each member by the number of observed training values.
+def choose_size(values: int, members: int = 1) -> tuple[int, float]:
+    """Return width and dropout of each member, by the number of observed training values.
 
-    Together they are not wider than 1,024 columns: four then multiply about as much as one of 512.
+    All members together have at most 1,024 columns: four of them cost about as much as one of 512.
     """
     sizes = [(300_000, 512, 0.1), (30_000, 256, 0.3), (3_000, 128, 0.2), (0, 64, 0.2)]
-    width, dropout = next(size for least, *size in sizes if points >= least)
+    width, dropout = next(size for least, *size in sizes if values >= least)
     return min(int(width), max(1024 // members // 8 * 8, 8)), dropout
 
 
-def choose_rate(points: int, members: int) -> float:
-    """Learning rate; several members bear twice as much, as their mean evens out the noise.
+def choose_rate(values: int, members: int) -> float:
+    """Return the learning rate: twice as high for several members, whose mean evens out noise.
 
-    Not those of a small table, which then learn it by heart too soon.
+    Small tables keep the lower rate: at the higher one they overfit too soon.
     """
-    return 2e-3 if members > 1 and points >= 30_000 else 1e-3
+    return 2e-3 if members > 1 and values >= 30_000 else 1e-3
 
 
 def choose_batch(series: int) -> int:
-    """32 windows, fewer of many series: 4,096 series in a step, four windows at least."""
+    """Return 32 windows, or fewer for many series: about 4,096 series per step, at least 4."""
     return min(max(4096 // series, 4), 32)
 
 
 def choose_epochs(steps: int) -> tuple[int, int]:
-    """Epochs and patience: 2,000 steps at least, and 400 without progress before giving up."""
+    """Return epochs and patience: at least 2,000 steps, and 400 steps without progress."""
     return min(max(-(-2000 // steps), 10), 200), max(3, -(-400 // steps))
 
 
 def choose_discount(discount: float, seasons: tuple[int, ...]) -> float:
-    """That of a season, spread over its steps; over 24 where it is shorter, or there is none."""
+    """Return the per-step discount: the seasonal one divided by the season (at least 24 steps)."""
     return discount / max((*seasons[:1], 24))
 
 
 def choose_calendar(panel: Panel, rows: int, cycle: int | None) -> tuple[int, ...]:
-    """Of the year if the training rows show two; of the day and the week if no cycle knows them.
+    """Return which calendar features to use.
 
-    What a cycle knows is not told again, to be learned by heart.
+    Yearly ones if training covers two years; daily and weekly ones only without a learned cycle,
+    which already encodes them.
     """
     years = panel.times[rows - 1] - panel.times[0] >= 2 * 365 * 86_400 * 10**9
     names = panel.freq.calendar_names
@@ -92,10 +188,10 @@ def choose_calendar(panel: Panel, rows: int, cycle: int | None) -> tuple[int, ..
 
 
 def choose_period(panel: Panel, rows: int) -> int | None:
-    """The season whose profile, from the first half of the training rows, best fits the second.
+    """Return the season whose profile in the first half of training best fits the second half.
 
-    None if no profile fits better than none. Slow movement is taken out first: the mean over the
-    longest season around each row.
+    None if every profile fits worse than no profile. Slow movement is removed first: the running
+    mean over the longest season.
     """
     seasons = [season for season in panel.freq.season if 4 * season <= rows]
     if not seasons:
@@ -122,11 +218,25 @@ def choose_period(panel: Panel, rows: int) -> int | None:
 
 
 def choose_cycle_before_norm(panel: Panel, lookback: int, cycle: int | None) -> bool:
-    """Whether look-backs show whole seasons, such as days, of a longer cycle, such as a week.
+    """Tell whether look-backs hold whole seasons, such as days, of a longer cycle, such as a week.
 
-    Their mean then says which days they hold, not at which level the series is.
+    The mean of such a window depends on which days it holds, so the cycle is removed first.
     """
     return any(season <= lookback for season in panel.freq.season) and (cycle or 0) > lookback
+
+
+def check_rows(panel: Panel, lookback: int, horizon: int) -> None:
+    """Refuse a panel that is too short for one window."""
+    needed = lookback + horizon
+    if panel.length >= needed:
+        return
+    longest = int(panel.observed.sum(0).argmax())
+    among = f" (the longest of {panel.n_series})" if panel.n_series > 1 else ""
+    raise FighterError(
+        f"series {panel.ids[longest]!r} has {int(panel.observed[:, longest].sum())} points{among}, "
+        f"needs look-back {lookback} + horizon {horizon} = {needed}: "
+        "give more history, or a smaller look-back or horizon"
+    )
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
@@ -135,7 +245,7 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """The mean over ``width`` rows around each, over what is there."""
+    """Return the mean of the observed values in a window of ``width`` rows around each row."""
     seen = ~np.isnan(values)
     zero = np.zeros((1, values.shape[1]))
     total = np.concatenate([zero, np.where(seen, values, 0).cumsum(0)])
@@ -144,17 +254,3 @@ def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
     low = np.maximum(index - width // 2, 0)
     high = np.minimum(index + width - width // 2, len(values))
     return (total[high] - total[low]) / np.maximum(count[high] - count[low], 1)
-
-
-def check_rows(panel: Panel, lookback: int, horizon: int) -> None:
-    """Enough rows for one window to train on; the message has the numbers in it."""
-    needed = lookback + horizon
-    if panel.length >= needed:
-        return
-    longest = int(panel.observed.sum(0).argmax())
-    among = f" (the longest of {panel.n_series})" if panel.n_series > 1 else ""
-    raise FighterError(
-        f"series {panel.ids[longest]!r} has {int(panel.observed[:, longest].sum())} points{among}, "
-        f"needs lookback {lookback} + horizon {horizon} = {needed}: "
-        "give more history, or a smaller lookback or horizon"
-    )

@@ -1,115 +1,122 @@
-"""Forecasts of a fitted model against what came: by window for people, over all for scores."""
+"""Forecasts of a fitted model compared with the true values, by window and over all windows."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-from ..data import Panel, Scaler, Windows, forecast_table
+from ..data import Panel, Windows, forecast_table
 from ..data.bounds import to_table_units
 from ..data.forecast_table import drop_column
 from ..errors import FighterError
 from ..models import ForecastNet
 from ..training import forecast
-from .autoconfig import check_rows
+from .config import Config
+from .fitted import Fitted, fit_panel
+from .forecast import interval_ends
 
-if TYPE_CHECKING:
-    from .forecaster import Forecaster
 
-
-def cross_validation(
-    model: "Forecaster", df: Any, panel: Panel, n_windows: int, step_size: int, refit: bool
+def cross_validate(
+    config: Config,
+    panel: Panel,
+    device: torch.device,
+    *,
+    n_windows: int = 1,
+    step_size: int | None = None,
+    refit: bool = False,
 ) -> Any:
-    """See :meth:`fighter.Forecaster.cross_validation`; ``model`` is fitted here."""
-    horizon = model.horizon
-    if n_windows < 1 or step_size < 1:
-        raise FighterError(f"n_windows={n_windows}, step_size={step_size}: need at least 1")
+    """Forecast the last windows of a panel; see :meth:`fighter.Forecaster.cross_validation`."""
+    horizon, step_size = config.horizon, config.horizon if step_size is None else step_size
+    for name, value in (("n_windows", n_windows), ("step_size", step_size)):
+        if value < 1:
+            raise FighterError("needs at least 1", argument=name, value=value)
     cuts = [panel.length - horizon - i * step_size for i in reversed(range(n_windows))]
-    least = (model.lookback or 1) + horizon
+    least = (config.lookback or 1) + horizon
     if cuts[0] < least:
         raise FighterError(
             f"{n_windows} windows {step_size} apart leave {cuts[0]} of {panel.length} rows to "
-            f"train on, needs {least}: take fewer windows or a smaller step_size"
+            f"train on, needs {least}: take fewer windows or a smaller step size",
+            argument="n_windows",
+            value=n_windows,
         )
     parts: dict[str, list[np.ndarray]] = {}
-    times = []
-    for i, cut in enumerate(cuts):
-        until = panel.slice(None, cut)
-        if i == 0 or refit:
-            model._fit(until)
-        known, until = until.future[cut : cut + horizon], replace(until, future=until.future[:cut])
-        rows = slice(cut, cut + horizon)
+    times, fitted = [], None
+    for cut in cuts:
+        until, rows = panel.slice(None, cut), slice(cut, cut + horizon)
+        if fitted is None or refit:
+            fitted = fit_panel(config, until, device=device)
+        known, until = until.future[rows], replace(until, future=until.future[:cut])
         times.append(panel.times[rows])
-        columns = model._columns(model._forecast_after(until, known))
-        columns["cutoff"] = np.full(horizon, panel.times[cut - 1])
-        columns["y"] = np.where(panel.observed[rows], panel.values[rows], np.nan)
-        for name in ("cutoff", *(name for name in columns if name not in ("cutoff", "y")), "y"):
-            parts.setdefault(name, []).append(columns[name])
+        columns = {
+            "cutoff": np.full(horizon, panel.times[cut - 1]),
+            **fitted.forecast_known(until, known).columns(),
+            "y": np.where(panel.observed[rows], panel.values[rows], np.nan),
+        }
+        for name, column in columns.items():
+            parts.setdefault(name, []).append(column)
     return forecast_table(
-        df,
+        panel.like,
         panel.ids,
         np.concatenate(times),
         {name: np.concatenate(columns) for name, columns in parts.items()},
         axis=panel.axis,
-        id_col=model.id_col,
+        id_col=config.id_col,
         time_columns=("cutoff",),
     )
 
 
-def evaluate(model: "Forecaster", df: Any, panel: Panel, last: int | None) -> Any:
-    """See :meth:`fighter.Forecaster.evaluate`."""
-    windows, scaler, start_step = scored_windows(model, panel, last)
+def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
+    """Score every window of a panel; see :meth:`fighter.Forecaster.evaluate`."""
+    windows, scaler, start_step = fitted.scored_windows(panel, last)
     total: dict[str, np.ndarray] = {}
     count = np.zeros(panel.n_series)
-    for batch, y in forecast(model.network, windows, start_step):
+    for batch, y in forecast(fitted.network, windows, start_step):
         target = batch.future.cpu().numpy().astype(np.float64)
         seen = np.ones(target.shape, bool)
         if batch.future_observed is not None:
             seen = batch.future_observed.cpu().numpy()
         error = np.abs(target - y[..., 0].cpu().numpy())
         measured = {"scaled_mae": error, "scaled_mse": error**2}
-        columns = model._columns(model._finish(y, batch, panel.ids, scaler))
+        quantiles = fitted.finish(y, batch, panel.ids, scaler)[..., 1:]
         target = to_table_units(batch.future[..., None], batch, scaler)[..., 0]
-        for level in model.levels:
-            low, high = (columns[f"{model.column}-{side}-{level:g}"] for side in ("lo", "hi"))
-            measured[f"coverage-{level:g}"] = 100.0 * ((low <= target) & (target <= high))
+        for level in fitted.config.interval_levels:
+            low, high = interval_ends(fitted.plan.quantiles, level)
+            inside = (quantiles[..., low] <= target) & (target <= quantiles[..., high])
+            measured[f"coverage-{level:g}"] = 100.0 * inside
         for name, values in measured.items():
             total[name] = total.get(name, 0) + (values * seen).sum((0, 1))
         count += seen.sum((0, 1))
-    # A series without a target in these rows has no score: an empty cell, not a perfect one.
+    # A series without a target in these rows has no score: an empty cell, not a perfect score.
     mean = {name: values / np.where(count, count, np.nan) for name, values in total.items()}
-    scores = {
-        "windows": np.full(panel.n_series, len(windows)),
-        "mae": mean["scaled_mae"] * scaler.scale,
-        "mse": mean["scaled_mse"] * scaler.scale**2,
-        **mean,
-    }
+    return _score_table(
+        fitted,
+        panel,
+        {
+            "windows": np.full(panel.n_series, len(windows)),
+            "mae": mean["scaled_mae"] * scaler.scale,
+            "mse": mean["scaled_mse"] * scaler.scale**2,
+            **mean,
+        },
+    )
+
+
+def _score_table(fitted: Fitted, panel: Panel, scores: Mapping[str, np.ndarray]) -> Any:
+    """Return one row per series."""
     table = forecast_table(
-        df,
+        panel.like,
         panel.ids,
         panel.times[-1:],
         {name: values[None] for name, values in scores.items()},
         axis=panel.axis,
-        id_col=model.id_col,
+        id_col=fitted.config.id_col,
     )
     return drop_column(table, panel.axis.name)
 
 
-def scored_windows(
-    model: "Forecaster", panel: Panel, last: int | None
-) -> tuple[Windows, Scaler, int]:
-    """Windows whose targets lie in the last rows, their units, and their place in time."""
-    plan, preparation = model.plan, model.preparation
-    check_rows(panel, plan.lookback, plan.horizon)
-    rows = slice(None if last is None else max(panel.length - last, 0), None)
-    scaler, start_step = preparation.scaler_of(panel), preparation.start_step(panel)
-    windows = preparation.windows(panel, plan, model._device(), scaler, rows)
-    return windows, scaler, start_step
-
-
 def window_errors(network: ForecastNet, windows: Windows, start_step: int) -> np.ndarray:
-    """Errors of the point forecast, by window.
+    """Return the errors of the point forecast by window.
 
     Returns:
         ``[3, windows]``: sum of squared errors, sum of absolute errors, number of targets.

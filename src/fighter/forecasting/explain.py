@@ -1,58 +1,142 @@
-"""Forecasts of a fitted model as graphs, in the words and units of its table."""
+"""Forecasts of a fitted model as graphs and as a page, in the names and units of its table."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..data import Panel
 from ..data.bounds import to_table_units
 from ..errors import FighterError
-from ..explain import HopParts, LayerGraph, Measured, TemporalGraph, WindowTrace, trace_windows
+from ..explain import (
+    HopParts,
+    LayerGraph,
+    LazyDiagnostics,
+    TemporalGraph,
+    WindowTrace,
+    trace_windows,
+)
+from ..explain.page import Outlook, write_page
+from .fitted import Fitted, group_by_end
 
-if TYPE_CHECKING:
-    from .forecaster import Forecaster
+MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
+
+Target = tuple[int, int]  # a series by position, and a step of the horizon from 1
 
 
 def explain(
-    model: "Forecaster",
-    panel: Panel,
-    known: np.ndarray,
-    targets: Iterable[tuple[int, int]],
-    like: Any,
+    fitted: Fitted, panel: Panel, targets: Sequence[Target], future: Any = None, like: Any = None
 ) -> Iterator[TemporalGraph]:
-    """Graphs of some series (by number) and steps (from 1); ``panel`` ends where they begin.
+    """Explain forecasts after a panel, one graph per target.
 
-    See :meth:`fighter.Forecaster.explain`.
+    Series that end together share a window, so graphs come grouped by the end of their series.
+
+    Args:
+        fitted: the model.
+        panel: the history.
+        targets: series (by position) and steps (from 1).
+        future: a table with the future covariates, if there are any.
+        like: the type of table that graphs give (default: that of the panel).
     """
-    plan, preparation = model.plan, model.preparation
-    targets = list(targets)
     for _, step in targets:
-        if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= plan.horizon:
-            raise FighterError(
-                f"step={step!r}: needs a whole number from 1 to horizon={plan.horizon}"
-            )
-    whole, scaler, windows = preparation.window_after(panel, plan, known, model._device())
-    first, start_step = len(whole.times) - plan.horizon, preparation.start_step(whole)
+        _check_step(step, fitted.plan.horizon)
+    wanted = np.isin(np.arange(panel.n_series), [series for series, _ in targets])
+    like = panel.like if like is None else like
+    for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
+        yield from _explain_together(
+            fitted, until, known, [t for t in targets if ending[t[0]]], like
+        )
+
+
+def save_page(
+    fitted: Fitted,
+    panel: Panel,
+    path: str | Path,
+    *,
+    future: Any = None,
+    truth: np.ndarray | None = None,
+    title: str = "",
+    first: tuple[Any, int] | None = None,
+    most: int = MOST_EXPLAINED,
+) -> str:
+    """Write a page that explains the forecasts after a panel.
+
+    Args:
+        fitted: the model.
+        panel: the history.
+        path: the file to write, ``.html``.
+        future: a table with the future covariates, if there are any.
+        truth: the true values ``[H, N]``, drawn beside the forecast (default: not drawn).
+        title: title of the page.
+        first: id and step of the forecast to show first.
+        most: largest number of forecasts to explain; steps are left out before series.
+
+    Returns:
+        What the page holds, in a sentence.
+    """
+    horizon = fitted.plan.horizon
+    series, steps = _choose_targets(panel, horizon, first, most)
+    outlooks = {
+        name: Outlook(track.times.astype(np.int64), track.forecast, track.bands, track.truth)
+        for name, track in zip(
+            panel.ids, fitted.forecast(panel, future).tracks(panel, truth), strict=True
+        )
+    }
+    note = _describe(len(series), panel.n_series, len(steps), horizon)
+    graphs = explain(fitted, panel, [(i, step) for i in series for step in steps], future, "pandas")
+    title = title or f"Where the forecasts of {fitted.plan.model.column} come from"
+    write_page(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
+    return note
+
+
+def find_series(panel: Panel, unique_id: Any) -> int:
+    """Return the position of a series; a panel of one series needs no id."""
+    if unique_id is None and panel.n_series == 1:
+        return 0
+    if unique_id not in panel.ids:
+        some = ", ".join(map(repr, panel.ids[:5])) + (", …" if panel.n_series > 5 else "")
+        raise FighterError(
+            f"needs one of the series, {some}", argument="unique_id", value=unique_id
+        )
+    return panel.ids.index(unique_id)
+
+
+def _check_step(step: int, horizon: int) -> None:
+    if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= horizon:
+        raise FighterError(
+            f"needs a whole number from 1 to the horizon {horizon}", argument="step", value=step
+        )
+
+
+def _explain_together(
+    fitted: Fitted, panel: Panel, known: np.ndarray, targets: Sequence[Target], like: Any
+) -> Iterator[TemporalGraph]:
+    """Explain targets whose series all end at the end of the panel."""
+    plan, preprocessing = fitted.plan, fitted.preprocessing
+    whole, scaler, windows = preprocessing.window_after(panel, plan, known, fitted.device)
+    first, start_step = len(whole.times) - plan.horizon, preprocessing.start_step(whole)
     batch = windows.gather(windows.starts.new_zeros(1))
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
-    names = partial(_names, model, whole.times[rows], panel)
-    shared: list[tuple[np.ndarray, Measured]] = []  # by all targets
-    places = [(series, step - 1) for series, step in targets]
-    traced = trace_windows(model.network, batch, batch.start + start_step, places)
-    for (series, step), found in zip(targets, traced, strict=True):
+    node_names = partial(_node_names, fitted, whole.times[rows], panel)
+    shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
+    cells = [(series, step - 1) for series, step in targets]
+    traces = trace_windows(fitted.network, batch, batch.start + start_step, cells)
+    for (series, step), trace in zip(targets, traces, strict=True):
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
-        terms = {name: value * scale for name, value in found.terms.items()}
+        terms = {name: value * scale for name, value in trace.terms.items()}
         terms["level"] += shift
-        forecast = found.forecast * scale + shift
-        if "limit" in terms:  # which is the forecast, to the last digit
-            held = batch.past.new_full((1, 1, len(panel.ids), 1), found.forecast)
+        forecast = trace.forecast * scale + shift
+        if "bound" in terms:  # the forecast equals the bound to the last digit
+            held = batch.past.new_full((1, 1, len(panel.ids), 1), trace.forecast)
             exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
-            terms["limit"], forecast = terms["limit"] + exact - forecast, exact
+            terms["bound"], forecast = terms["bound"] + exact - forecast, exact
         if not shared:
-            shared = [(_weights(layer.parts), Measured(layer.parts)) for layer in found.layers]
+            shared = [
+                (_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers
+            ]
         yield TemporalGraph(
             target=panel.ids[series],
             step=step,
@@ -62,57 +146,68 @@ def explain(
             ids=panel.ids,
             times=whole.times[rows],
             past=past,
-            sources=found.sources.cpu().numpy() * scale,
-            layers=_layers(found, shared, names, series, scale),
+            sources=trace.sources.cpu().numpy() * scale,
+            layers=_layers(trace, shared, node_names, series, scale),
             freq=panel.freq,
             axis=panel.axis,
             like=like,
         )
 
 
-def place(panel: Panel, unique_id: Any) -> int:
-    """The number of a series; one alone needs no name."""
-    if unique_id is None and panel.n_series == 1:
-        return 0
-    if unique_id not in panel.ids:
-        some = ", ".join(map(repr, panel.ids[:5])) + (", …" if panel.n_series > 5 else "")
-        raise FighterError(f"unique_id={unique_id!r}: needs one of the series, {some}")
-    return panel.ids.index(unique_id)
-
-
 def _weights(parts: HopParts) -> np.ndarray:
-    """Aⁱ ``[sequences, heads, powers, nodes, nodes]``."""
+    """Return the powers of A, ``[sequences, heads, powers, nodes, nodes]``."""
     return np.stack([a.cpu().numpy() for a in parts.graphs()], 2)
 
 
 def _layers(
-    found: WindowTrace,
-    shared: list[tuple[np.ndarray, Measured]],
-    names: Callable[[int], tuple[str, ...]],
+    trace: WindowTrace,
+    shared: list[tuple[np.ndarray, LazyDiagnostics]],
+    node_names: Callable[[int], tuple[str, ...]],
     series: int,
     scale: float,
 ) -> tuple[LayerGraph, ...]:
     graphs = []
-    for layer, (weights, measured) in zip(found.layers, shared, strict=True):
-        own = series if len(weights) > 1 else 0  # a graph for each series, or one for all
+    for layer, (weights, diagnostics) in zip(trace.layers, shared, strict=True):
+        own = series if len(weights) > 1 else 0  # one graph per series, or one for all
         graphs.append(
             LayerGraph(
-                nodes=names(weights.shape[-1]),
+                nodes=node_names(weights.shape[-1]),
                 powers=layer.parts.powers,
                 weights=weights[own],
-                parts=layer.edges[own].double().cpu().numpy() * found.unit * scale,
-                rest=float(layer.rest) * found.unit * scale,
-                measured=measured,
+                parts=layer.edges[own].double().cpu().numpy() * trace.unit * scale,
+                rest=float(layer.rest) * trace.unit * scale,
+                lazy_diagnostics=diagnostics,
             )
         )
     return tuple(graphs)
 
 
-def _names(model: "Forecaster", times: np.ndarray, panel: Panel, count: int) -> tuple[str, ...]:
-    """What the nodes of the model's graph are called."""
-    kind = model.network.core.nodes
+def _node_names(fitted: Fitted, times: np.ndarray, panel: Panel, count: int) -> tuple[str, ...]:
+    """Name the nodes of the model's graph."""
+    kind = fitted.network.core.nodes
     if kind == "series":
         return tuple(map(str, panel.ids))
     if kind == "time":
         return tuple(panel.freq.show(int(time)) for time in times)
     return tuple(f"patch {i + 1} of {count}" for i in range(count))
+
+
+def _choose_targets(
+    panel: Panel, horizon: int, first: tuple[Any, int] | None, most: int
+) -> tuple[list[int], list[int]]:
+    """Choose series and steps, evenly spread where not all can be explained."""
+    own = [] if first is None else [panel.ids.index(first[0])]
+    series = (own + [i for i in range(panel.n_series) if i not in own])[:most]
+    count = min(max(most // len(series), 1), horizon)
+    steps = {int(step) for step in np.linspace(1, horizon, count).round()}
+    return sorted(series), sorted(steps | (set() if first is None else {first[1]}))
+
+
+def _describe(series: int, all_series: int, steps: int, horizon: int) -> str:
+    def some(count: int, total: int, what: str) -> str:
+        if count == total:
+            return f"all {total:,} {what}" if total > 1 else "the one step"
+        return f"{count if count > 1 else 'one'} of {total:,} {what}"
+
+    whose = "one series" if all_series == 1 else some(series, all_series, "series")
+    return f"Explained: {some(steps, horizon, 'steps')} of {whose}."

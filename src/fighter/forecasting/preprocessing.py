@@ -1,4 +1,4 @@
-"""Between panels and tensors: scales learned from the training rows, and windows in them."""
+"""From panels to tensors: scales fitted on the training rows, and windows in those scales."""
 
 from dataclasses import dataclass, replace
 
@@ -14,27 +14,26 @@ from .autoconfig import Plan
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What is kept of the training table to read others as it was read."""
+class Preprocessing:
+    """What is kept of the training table, so that later tables are treated alike."""
 
     ids: tuple
     scheme: Scheme
-    origin: int  # the first time stamp, which positions in the cycle are counted from
+    origin: int  # the first time stamp: step 0 of the learned cycle
     scaler: Scaler
-    past: Scaler  # of covariates known of the past only
-    future: Scaler  # of covariates known of the future, and static ones after them
+    past: Scaler  # of past covariates
+    future: Scaler  # of future covariates, followed by static ones
 
     @classmethod
-    def fit(cls, panel: Panel, rows: int, *, bounds: bool = False) -> "Preparation":
-        """Scales from the first ``rows`` rows, the training rows, and the limits of the series."""
+    def fit(cls, panel: Panel, rows: int, *, bounds: bool = False) -> "Preprocessing":
+        """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training)."""
         scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
-        late = ~panel.observed[:rows].any(0)  # a series that begins after them has only its own
+        late = ~panel.observed[:rows].any(0)  # a series that starts later has only its own rows
         if late.any():
             own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
             scaler.shift[late], scaler.scale[late] = own.shift, own.scale
         if bounds:
-            found = find_bounds(panel.values[:rows], panel.observed[:rows])
-            scaler = replace(scaler, bounds=found)
+            scaler = replace(scaler, bounds=find_bounds(panel.values[:rows], panel.observed[:rows]))
         return cls(
             panel.ids,
             panel.scheme,
@@ -44,26 +43,26 @@ class Preparation:
             _fit_columns(_with_static(panel.future[:rows], panel)),
         )
 
-    def align(self, panel: Panel, series_specific: str) -> Panel:
-        """The series in the order of training, those that are new after them.
+    def align(self, panel: Panel, alternative: str) -> Panel:
+        """Return the panel with its series in the order of training, new ones last.
 
-        ``tied`` names what must change for other series to be served; empty if nothing.
+        ``alternative`` says which settings would serve other series; empty if these do.
         """
         if panel.ids == self.ids:
             return panel
-        here, trained = set(panel.ids), set(self.ids)
+        present, trained = set(panel.ids), set(self.ids)
         new = [name for name in panel.ids if name not in trained]
-        absent = [name for name in self.ids if name not in here]
-        if series_specific and (new or absent):
+        absent = [name for name in self.ids if name not in present]
+        if alternative and (new or absent):
             what = f"{new[0]!r} is not one of them" if new else f"{absent[0]!r} is missing"
             raise FighterError(
                 f"the model is tied to the {len(self.ids)} series it was trained on, and {what}: "
-                f"to serve other series, fit with {series_specific}"
+                f"to serve other series, fit with {alternative}"
             )
-        return panel.select([name for name in self.ids if name in here] + new)
+        return panel.select([name for name in self.ids if name in present] + new)
 
     def scaler_of(self, panel: Panel) -> Scaler:
-        """Series that were trained on keep their scale; others get one from their own past."""
+        """Return the scale of each series: as in training, or of a new series from its own past."""
         if panel.ids == self.ids:
             return self.scaler
         place = {name: i for i, name in enumerate(self.ids)}
@@ -79,9 +78,8 @@ class Preparation:
         return replace(own, bounds=bounds)
 
     def start_step(self, panel: Panel) -> int:
-        """How many steps after the training table this one begins."""
-        freq = panel.freq
-        first = int(panel.times[0])
+        """Return how many steps after the start of the training table the panel begins."""
+        freq, first = panel.freq, int(panel.times[0])
         if first >= self.origin:
             return int(freq.positions(np.array([first]), self.origin)[0])
         return -int(freq.positions(np.array([self.origin]), first)[0])
@@ -94,7 +92,7 @@ class Preparation:
         scaler: Scaler,
         rows: slice = slice(None),
     ) -> Windows:
-        """Windows whose targets lie in ``rows``, in the units of ``scaler``."""
+        """Return the windows whose targets lie in ``rows``, scaled by ``scaler``."""
 
         def tensor(array: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
@@ -121,9 +119,9 @@ class Preparation:
     def window_after(
         self, panel: Panel, plan: Plan, known: np.ndarray, device: torch.device
     ) -> tuple[Panel, Scaler, Windows]:
-        """The one window whose horizon follows the panel, its rows as a panel, and its units.
+        """Return the window that follows the panel: its rows as a panel, its scale, the window.
 
-        ``known`` are the future covariates of the horizon.
+        ``known`` holds the future covariates of the horizon, ``[H, N, F]``.
         """
         recent = panel.slice(max(panel.length - plan.lookback, 0), None)
         whole = extend(recent, plan.lookback, plan.horizon, known)
@@ -132,7 +130,7 @@ class Preparation:
 
 
 def with_targets(windows: Windows) -> Windows:
-    """Those windows that have something to learn from: an observed past and an observed target."""
+    """Keep the windows to learn from: those with an observed past and an observed target."""
     if windows.observed is None:
         return windows
     seen = windows.observed.any(1).long().cumsum(0)
@@ -144,18 +142,19 @@ def with_targets(windows: Windows) -> Windows:
 
 
 def borrow_static(panel: Panel, trained: Panel) -> Panel:
-    """Static features of series that were trained on."""
+    """Add the static features of the training table to a panel of trained series."""
     place = {name: i for i, name in enumerate(trained.ids)}
     if unknown := [name for name in panel.ids if name not in place]:
         raise FighterError(
-            f"series {unknown[0]!r} was not trained on: give its static covariates with static="
+            f"series {unknown[0]!r} was not trained on: pass its static covariates too",
+            argument="static",
         )
     rows = [place[name] for name in panel.ids]
     return replace(panel, static=trained.static[rows], static_names=trained.static_names)
 
 
 def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Panel:
-    """The panel with ``horizon`` empty steps after it, and before it enough for one look-back."""
+    """Append ``horizon`` empty steps, and prepend enough empty ones for a whole look-back."""
     freq: Frequency = panel.freq
     before = max(lookback - panel.length, 0)
 
@@ -176,7 +175,7 @@ def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Pan
 
 
 def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
-    """Static features are known of the future too: ``[T, N, F + C]``."""
+    """Append the static features to the future ones, ``[T, N, F + C]``: both are known ahead."""
     if not panel.static.shape[1]:
         return future
     static = np.broadcast_to(panel.static, (len(future), *panel.static.shape))
@@ -184,7 +183,7 @@ def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
 
 
 def _fit_columns(columns: np.ndarray) -> Scaler:
-    """One scale per covariate, over all series."""
+    """Fit one scale per covariate, over all series."""
     steps, series, count = columns.shape
     cells = columns.reshape(steps * series, count)
     return Scaler.fit(cells, ~np.isnan(cells))

@@ -1,9 +1,9 @@
 """The multi-hop operator Σᵢ Aⁱ Pᵢ with A = softmax(scale·QKᵀ), and nothing else.
 
-- :mod:`.operator`: what a user calls, :func:`multi_hop` and :func:`hop_features`;
-- :mod:`.attention`: one hop, A·b, literally (``stored``) or without ever storing A (``sdpa``);
+- :mod:`.operator`: the functions for users, :func:`multi_hop` and :func:`hop_features`;
+- :mod:`.attention`: one hop, A·b, with A stored (``stored``) or never stored (``sdpa``);
 - :mod:`.walk`: powers of A from repeated hops: Horner and the recursion;
-- :mod:`.checks`: what the operator accepts, and what it says when it does not.
+- :mod:`.checks`: checks of the arguments, with their error messages.
 """
 
 from .attention import adjacency, attention_hop, hidden_nodes, masked_softmax

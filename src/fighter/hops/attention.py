@@ -1,8 +1,8 @@
 """One hop A·b of A = softmax(scale·QKᵀ + mask): with A stored, or by fused attention without it.
 
-Masks. Key padding (bool ``[B, S]``) hides nodes from everybody. It is carried by the logits alone
-and hidden nodes are given no value, so whatever lies in the padding, NaN included, cannot reach a
-valid row, however many hops. A mask over pairs is ``[B|1, heads|1, S, S]``.
+Masks: key padding (bool ``[B, S]``) hides nodes from all others. It is added to the logits, and the
+values of hidden nodes are set to zero, so that nothing in the padding, not even NaN, reaches a
+valid row over any number of hops. A mask over pairs is ``[B|1, heads|1, S, S]``.
 """
 
 import torch
@@ -16,7 +16,7 @@ from .walk import Hop, explicit_hop
 
 
 def _lowest(dtype: torch.dtype) -> float:
-    """Low enough that exp() is exactly 0, finite so that a row of padding alone is not NaN."""
+    """Return a logit whose exp() is 0, but finite, so that a row of padding is not NaN."""
     return -min(1e30, torch.finfo(dtype).max / 2)
 
 
@@ -25,28 +25,28 @@ def _scale(q: Tensor, scale: float | None) -> float:
 
 
 def hidden_nodes(mask: Tensor | None) -> Tensor | None:
-    """Key padding as ``[B, 1, S, 1]``, True where nobody looks; None for any other mask."""
+    """Return key padding as ``[B, 1, S, 1]``, True at hidden nodes; None for any other mask."""
     return ~mask[:, None, :, None] if mask is not None and mask.ndim == 2 else None
 
 
 def _sort_masks(
     mask: Tensor | None, causal: bool, dtype: torch.dtype
 ) -> tuple[Tensor | None, bool]:
-    """What is added to the logits, ``[B|1, heads|1, 1|S, S]``, and if a causal rule is left."""
+    """Return the bias of the logits, ``[B|1, heads|1, 1|S, S]``, and if a causal rule is left."""
     if mask is None:
         return None, causal
     if mask.ndim == 2:
         bias = torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, _lowest(dtype))
         return bias[:, None, None, :], causal
-    if mask.dtype == torch.bool:  # once for all hops, or SDPA would convert and keep it at each
+    if mask.dtype == torch.bool:  # convert once; SDPA would convert and keep it at every hop
         mask = torch.zeros_like(mask, dtype=dtype).masked_fill(~mask, float("-inf"))
-    if causal:  # the caller already holds S×S: one more pair rule goes into the same mask
+    if causal:  # the mask is S×S already, so it can hold the causal rule too
         mask = mask.masked_fill(~causal_pairs(mask.shape[-1], mask.device), float("-inf"))
     return mask.to(dtype), False
 
 
 def _clear_padding(q: Tensor, k: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers in the padding stay (they cannot be seen); what is not a number is taken out."""
+    """Replace NaN and infinity in the padding; finite numbers there have no effect."""
     return torch.where(hidden, q.nan_to_num(0, 0, 0), q), k.masked_fill(hidden, 0)
 
 
@@ -58,7 +58,7 @@ def adjacency(
     causal: bool = False,
     scale: float | None = None,
 ) -> Float[Tensor, "batch heads nodes nodes"]:
-    """A = softmax(scale·QKᵀ + mask), row-stochastic, stored."""
+    """Compute the row-stochastic graph A = softmax(scale·QKᵀ + mask)."""
     hidden = hidden_nodes(mask)
     if hidden is not None:
         q, k = _clear_padding(q, k, hidden)
@@ -68,7 +68,7 @@ def adjacency(
 def masked_softmax(
     logits: Float[Tensor, "*batch nodes nodes"], mask: Tensor | None = None, causal: bool = False
 ) -> Float[Tensor, "... nodes nodes"]:
-    """A row-stochastic graph from any logits."""
+    """Compute a row-stochastic graph from any logits."""
     bias, causal = _sort_masks(mask, causal, logits.dtype)
     if bias is not None:
         logits = logits + bias
@@ -87,7 +87,7 @@ def attention_hop(
     scale: float | None = None,
     backend: Backend = "auto",
 ) -> Hop:
-    """The function b ↦ A b for b ``[B, heads, S, width]``."""
+    """Return the function b ↦ A b for b ``[B, heads, S, width]``."""
     if choose_backend(q, mask, backend) != "sdpa":
         a = adjacency(q, k, mask=mask, causal=causal, scale=scale)
         return explicit_hop(a, hidden_nodes(mask))
@@ -95,19 +95,21 @@ def attention_hop(
 
 
 def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
-    """``auto`` takes fused attention wherever torch has a kernel that does not store A."""
+    """Resolve ``auto``: fused attention for large graphs, if torch has a kernel for the inputs."""
     unfused = _no_kernel(q, mask)
     if backend == "auto":
         most = STORE_UP_TO_ON_CUDA if q.device.type == "cuda" else STORE_UP_TO
         small = q.shape[-2] <= most
         return "stored" if unfused or small else "sdpa"
     if backend == "sdpa" and unfused:
-        raise FighterError(f'backend="sdpa": {unfused}; take "auto" or "stored", which store A')
+        raise FighterError(
+            f"{unfused}; use 'auto' or 'stored', which store A", argument="backend", value=backend
+        )
     return backend
 
 
-# A graph this small is quicker to form once than to recompute at each hop (benchmarks/operator.py).
-# On CUDA fused attention is quicker, but for so few nodes that they leave its tiles nearly empty.
+# A graph of so few nodes is faster to store than to recompute at every hop: benchmarks/operator.py.
+# On CUDA fused attention is faster unless its tiles stay nearly empty.
 STORE_UP_TO, STORE_UP_TO_ON_CUDA = 256, 24
 
 
@@ -122,13 +124,13 @@ def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:
 def _fused_hop(
     q: Tensor, k: Tensor, width: int, mask: Tensor | None, causal: bool, scale: float
 ) -> Hop:
-    """One ``scaled_dot_product_attention`` call per hop, kept off the path that stores S×S.
+    """Make a hop of one ``scaled_dot_product_attention`` call that never stores S×S.
 
-    torch falls back to that path without a word when queries and values differ in width, when the
-    width does not suit the GPU's kernel, or when a causal rule comes together with a mask. So all
-    get one width, padded with zeros (the logits do not change; the scale is passed, for SDPA would
-    take it from the padded width), and padding under a causal rule travels as one more column:
-    1 in Q, and in K the logit of a hidden node.
+    torch silently falls back to a kernel that stores S×S when queries and values differ in width,
+    when the width does not suit the GPU's kernel, or when a causal rule is combined with a mask.
+    Therefore all tensors are padded with zeros to one width. This leaves the logits unchanged; the
+    scale is passed because SDPA would derive it from the padded width. Key padding under a causal
+    rule becomes one more column: 1 in Q, and in K the logit of a hidden node.
     """
     bias, causal = _sort_masks(mask, causal, q.dtype)
     hidden = hidden_nodes(mask)

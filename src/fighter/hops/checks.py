@@ -1,4 +1,4 @@
-"""What the operator accepts. Each message says which argument, what came, and what is needed."""
+"""Checks of the operator's arguments, with messages that say what is needed."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -13,121 +13,128 @@ Backend = Literal["auto", "reference", "stored", "sdpa"]
 
 
 def check_backend(backend: str) -> None:
-    """A backend by its name."""
+    """Check the name of a backend."""
     if backend not in get_args(Backend):
-        raise FighterError(f"backend={backend!r}: needs one of {', '.join(get_args(Backend))}")
+        raise FighterError(
+            f"needs one of {', '.join(get_args(Backend))}", argument="backend", value=backend
+        )
 
 
 def describe(value: object) -> str:
-    """A tensor as its dtype and shape, anything else as its type and value."""
+    """Describe a tensor by its dtype and shape, anything else by its type and value."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return f"{type(value).__name__} {value!r}"
 
 
 def check_powers(powers: Sequence[int], blocks: int | None = None) -> tuple[int, ...]:
-    """Powers are distinct whole numbers from 0 up, in rising order."""
+    """Check that powers are distinct whole numbers of at least 0, in rising order."""
     powers = tuple(powers)
     whole = all(isinstance(p, int) and not isinstance(p, bool) and p >= 0 for p in powers)
     if not powers or not whole or list(powers) != sorted(set(powers)):
         raise FighterError(
-            f"powers={powers}: needs at least one power, each a whole number ≥ 0, "
-            "in rising order without repeats, such as (0, 1, 2)"
+            "needs at least one power, each a whole number ≥ 0, in rising order without repeats, "
+            "such as (0, 1, 2)",
+            argument="powers",
+            value=powers,
         )
     if blocks is not None and len(powers) != blocks:
         raise FighterError(
-            f"powers={powers} names {len(powers)} powers, blocks holds {blocks} tensors: "
-            "needs one block for each power"
+            f"{len(powers)} powers for {blocks} blocks; needs one power for each block",
+            argument="powers",
+            value=powers,
         )
     return powers
 
 
 def check_operand(name: str, tensor: object, like: Tensor | None = None) -> None:
-    """A floating-point ``[batch, heads, nodes, width]`` that fits the queries."""
+    """Check a floating-point ``[batch, heads, nodes, width]`` that fits the queries ``like``."""
     if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-        raise FighterError(f"{name} is {describe(tensor)}: needs a floating-point tensor")
+        raise FighterError(f"needs a floating-point tensor, not {describe(tensor)}", argument=name)
     if tensor.ndim != 4 or 0 in tensor.shape[1:]:
         raise FighterError(
-            f"{name} is {describe(tensor)}: needs four non-empty axes [batch, heads, nodes, width]"
+            f"needs four non-empty axes [batch, heads, nodes, width], not {describe(tensor)}",
+            argument=name,
         )
     if like is None:
         return
     if tensor.shape[:3] != like.shape[:3]:
         raise FighterError(
-            f"{name} is {describe(tensor)}, q is {describe(like)}: batch, heads and nodes must be "
-            "the same (powers of A need a square A, so self-attention only)"
+            f"needs the batch, heads and nodes of q, {describe(like)}, not {describe(tensor)}: "
+            "powers of A exist only for self-attention",
+            argument=name,
         )
     if tensor.device != like.device:
-        raise FighterError(f"{name} is on {tensor.device}, q on {like.device}: move one of them")
+        raise FighterError(
+            f"is on {tensor.device}, but q is on {like.device}; move one of them", argument=name
+        )
     if tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
         raise FighterError(
-            f"{name} is {describe(tensor)}, q is {describe(like)}: needs one dtype, "
-            "or torch.autocast"
+            f"needs the dtype of q, {describe(like)}, or torch.autocast, not {describe(tensor)}",
+            argument=name,
         )
 
 
 def check_attention(q: Tensor, k: Tensor, scale: float | None) -> None:
-    """Queries and keys of one self-attention."""
+    """Check the queries, keys and scale of one self-attention."""
     check_operand("q", q)
     check_operand("k", k, like=q)
     if k.shape != q.shape:
-        raise FighterError(
-            f"k is {describe(k)}, q is {describe(q)}: queries and keys need the same width"
-        )
+        raise FighterError(f"needs the width of q, {describe(q)}, not {describe(k)}", argument="k")
     check_scale(scale)
 
 
 def check_scale(scale: object) -> None:
-    """A scale is a finite number other than 0, or None for 1/√(query width)."""
+    """Check that a scale is None or a finite number other than 0."""
     if scale is not None and not (isinstance(scale, Real) and 0 < abs(float(scale)) < float("inf")):
         raise FighterError(
-            f"scale={describe(scale)}: needs a finite number other than 0, or None for "
-            "1/√(query width); "
-            "multiply q by a learned temperature instead"
+            f"needs a finite number other than 0, or None for 1/√(query width), not "
+            f"{describe(scale)}; multiply q by a learned temperature instead",
+            argument="scale",
         )
 
 
 def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
-    """Key padding, bool ``[batch, nodes]``, or pairs ``[batch|1, heads|1, nodes, nodes]``."""
+    """Check key padding, bool ``[batch, nodes]``, or pairs ``[batch|1, heads|1, nodes, nodes]``."""
     if mask is None:
         return
-    wanted = (
-        f"a bool [batch={batch}, nodes={nodes}], True at the nodes that count, or "
-        f"[{batch} or 1, {heads} or 1, {nodes}, {nodes}], bool (True: may look) or float (added)"
-    )
-    if not isinstance(mask, Tensor):
-        raise FighterError(f"mask is {describe(mask)}: needs None or {wanted}")
     pairs = (
-        mask.ndim == 4
+        isinstance(mask, Tensor)
+        and mask.ndim == 4
         and mask.shape[0] in (1, batch)
         and mask.shape[1] in (1, heads)
         and mask.shape[2:] == (nodes, nodes)
         and (mask.dtype == torch.bool or mask.is_floating_point())
     )
-    padding = mask.shape == (batch, nodes) and mask.dtype == torch.bool
+    padding = isinstance(mask, Tensor) and mask.shape == (batch, nodes) and mask.dtype == torch.bool
     if not pairs and not padding:
-        raise FighterError(f"mask is {describe(mask)}: needs {wanted}")
+        raise FighterError(
+            f"needs None, a bool [batch={batch}, nodes={nodes}], True at valid nodes, or a "
+            f"[{batch} or 1, {heads} or 1, {nodes}, {nodes}], bool (True: may attend) or float "
+            f"(added to the logits), not {describe(mask)}",
+            argument="mask",
+        )
 
 
 def check_rows(mask: Tensor | None, causal: bool) -> None:
-    """Every row of A must have something to look at; a recorded graph cannot stop to ask."""
+    """Check that every row of A has a node to attend to; not while a CUDA graph is recorded."""
     if mask is None or torch.compiler.is_compiling() or _recording(mask):
         return
     if mask.ndim == 2:
         empty = ~mask.any(-1)
         what, where = "sequence", "leaves every node out"
     else:
-        open_ = mask if mask.dtype == torch.bool else mask > float("-inf")
+        allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
         if causal:
-            open_ = open_ & causal_pairs(mask.shape[-1], mask.device)
-        empty = ~open_.any(-1)
-        what, where = "row [batch, head, node]", "may look at no node"
+            allowed = allowed & causal_pairs(mask.shape[-1], mask.device)
+        empty = ~allowed.any(-1)
+        what, where = "row [batch, head, node]", "may attend to no node"
     if bool(empty.any()):
         first = empty.nonzero()[0].tolist()
         raise FighterError(
-            f"mask: {what} {first[0] if len(first) == 1 else first} {where} "
-            f"({int(empty.sum())} such in all): softmax has no value there; "
-            "let it see itself, or drop it from the batch"
+            f"{what} {first[0] if len(first) == 1 else first} {where} ({int(empty.sum())} in all), "
+            "so its softmax is undefined; let it attend to itself, or drop it from the batch",
+            argument="mask",
         )
 
 
@@ -136,5 +143,5 @@ def _recording(mask: Tensor) -> bool:
 
 
 def causal_pairs(nodes: int, device: torch.device) -> Tensor:
-    """True where node j may look at node s: s ≤ j."""
+    """Return the causal mask: True where node j may attend to node s, s ≤ j."""
     return torch.ones(nodes, nodes, dtype=torch.bool, device=device).tril()

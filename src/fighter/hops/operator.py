@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._typing import Float
 from ..errors import FighterError
 from .attention import adjacency, attention_hop, choose_backend, hidden_nodes
 from .checks import (
@@ -21,17 +22,17 @@ from .walk import horner, recursion
 
 
 def multi_hop(
-    q: Tensor,
-    k: Tensor,
-    blocks: Sequence[Tensor],
+    q: Float[Tensor, "batch heads nodes query"],
+    k: Float[Tensor, "batch heads nodes query"],
+    blocks: Sequence[Float[Tensor, "batch heads nodes width"]],
     *,
     powers: Sequence[int] | None = None,
     mask: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
     backend: Backend = "auto",
-) -> Tensor:
-    """Σᵢ Aⁱ blocks[i] with A = softmax(scale·QKᵀ + mask), for i = 0 … κ-1.
+) -> Float[Tensor, "batch heads nodes width"]:
+    """Compute Σᵢ Aⁱ blocks[i] with A = softmax(scale·QKᵀ + mask), for i = 0 … κ-1.
 
     Example:
         >>> import torch, fighter
@@ -44,34 +45,37 @@ def multi_hop(
         q: queries, ``[batch, heads, nodes, query width]``.
         k: keys, the same shape.
         blocks: κ tensors ``[batch, heads, nodes, width]``, the features each hop carries.
-        powers: the power of A for each block, rising; 0 … κ-1 unless given.
-        mask: key padding, bool ``[batch, nodes]``, True at the nodes that count; or a mask over
-            pairs ``[batch|1, heads|1, nodes, nodes]``, bool (True: row may look at column) or
-            float (added to the logits). Rows of padded nodes are computed and mean nothing.
-        causal: a node looks only at itself and at nodes before it.
-        scale: factor of QKᵀ, 1/√(query width) unless given.
+        powers: the power of A for each block, rising (default: 0 … κ-1).
+        mask: key padding, bool ``[batch, nodes]``, True at valid nodes; or a mask over pairs
+            ``[batch|1, heads|1, nodes, nodes]``, bool (True: the row may attend to the column) or
+            float (added to the logits). The output rows of padded nodes are meaningless.
+        causal: a node attends only to itself and to nodes before it (default: False).
+        scale: factor of QKᵀ (default: 1/√(query width)).
         backend: ``"sdpa"`` never stores anything S×S; ``"stored"`` forms A once; ``"reference"``
             forms A and each of its powers, as the formula is written; ``"auto"`` takes the
-            quicker of the first two. Second derivatives need ``"stored"`` or ``"reference"``.
+            faster of the first two (default: ``"auto"``). Second derivatives need ``"stored"`` or
+            ``"reference"``.
 
     Returns:
         ``[batch, heads, nodes, width]``.
 
     Raises:
-        FighterError: an argument does not fit; the message names it and what is needed.
+        FighterError: if an argument does not fit; the message says which and what is needed.
 
     """
     if isinstance(blocks, Tensor) or not isinstance(blocks, Sequence):
-        raise FighterError(f"blocks is {describe(blocks)}: needs a list of κ tensors, one per hop")
+        raise FighterError(
+            f"needs a list of κ tensors, one per hop, not {describe(blocks)}", argument="blocks"
+        )
     if not blocks:
-        raise FighterError("blocks is empty: κ must be at least 1, one tensor per hop")
+        raise FighterError("needs at least one tensor, one per hop", argument="blocks", value=[])
     _check(q, k, mask, causal, scale, backend)
     for i, block in enumerate(blocks):
         check_operand(f"blocks[{i}]", block, like=q)
         if block.shape != blocks[0].shape:
             raise FighterError(
-                f"blocks[{i}] is {describe(block)}, blocks[0] is {describe(blocks[0])}: "
-                "every block needs the same width"
+                f"needs the width of blocks[0], {describe(blocks[0])}, not {describe(block)}",
+                argument=f"blocks[{i}]",
             )
     powers = check_powers(range(len(blocks)) if powers is None else powers, len(blocks))
     width = blocks[0].shape[-1]
@@ -88,17 +92,17 @@ def multi_hop(
 
 
 def hop_features(
-    q: Tensor,
-    k: Tensor,
-    x: Tensor,
+    q: Float[Tensor, "batch heads nodes query"],
+    k: Float[Tensor, "batch heads nodes query"],
+    x: Float[Tensor, "batch heads nodes width"],
     powers: Sequence[int],
     *,
     mask: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
     backend: Backend = "auto",
-) -> tuple[Tensor, ...]:
-    """Aⁱ x for every i in ``powers``, one hop after the other; arguments as in :func:`multi_hop`.
+) -> tuple[Float[Tensor, "batch heads nodes width"], ...]:
+    """Compute Aⁱ x for every i in ``powers``; the arguments are those of :func:`multi_hop`.
 
     Example:
         >>> import torch

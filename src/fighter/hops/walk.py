@@ -1,6 +1,6 @@
 """Powers of a graph from repeated hops. Aⁱ itself is never formed.
 
-A hop is any function ``b -> A b``; how A is stored, or whether it is, is the hop's own business.
+A hop is any function ``b -> A b``, whether or not it stores A.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,10 @@ Hop = Callable[[Tensor], Tensor]
 def horner(
     hop: Hop, blocks: Sequence[Float[Tensor, "*batch nodes width"]], powers: Sequence[int]
 ) -> Float[Tensor, "*batch nodes width"]:
-    """Σᵢ A^powers[i] blocks[i], in max(powers) hops: P₀ + A(P₁ + A(P₂ + …)).
+    """Compute Σᵢ A^powers[i] blocks[i] in max(powers) hops: P₀ + A(P₁ + A(P₂ + …)).
 
-    The cheap order when every head has its own output columns: a hop moves the width of a block.
+    This is the cheap order if every head has its own output columns: a hop has the width of a
+    block.
     """
     total = blocks[-1]
     for i in reversed(range(len(blocks))):
@@ -34,10 +35,10 @@ def horner(
 def recursion(
     hop: Hop, x: Float[Tensor, "*batch nodes width"], powers: Sequence[int]
 ) -> tuple[Float[Tensor, "*batch nodes width"], ...]:
-    """A^power x for every power, in max(powers) hops: Hᵢ₊₁ = A Hᵢ.
+    """Compute A^power x for every power in max(powers) hops: Hᵢ₊₁ = A Hᵢ.
 
-    The cheap order when every head owns a slice of the input, and the only one that shows each
-    hop by itself.
+    This is the cheap order if every head has its own slice of the input, and the only one that
+    yields the result of each hop.
     """
     features, reached = [], 0
     for power in powers:
@@ -49,22 +50,22 @@ def recursion(
 
 
 def explicit_hop(graph: Tensor, hidden: Tensor | None = None) -> Hop:
-    """The hop of a graph that is given: dense ``[..., S, S]``, or sparse ``[S, S]``.
+    """Make the hop of a stored graph: dense ``[..., S, S]`` or sparse ``[S, S]``.
 
-    Nodes that are ``hidden`` have no edges in the graph and, lest 0·NaN be NaN, no value either.
+    The values of ``hidden`` nodes, which have no edges, are set to zero, because 0·NaN is NaN.
     """
     if graph.layout != torch.strided:
         return partial(_sparse_product, graph)
     if hidden is not None:
         return lambda b: graph @ b.masked_fill(hidden, 0)
-    # Where a batch shares one graph, einsum does not repeat it for each; matmul would.
+    # If a batch shares one graph, einsum does not copy it for each element; matmul would.
     return lambda b: (
         graph @ b if graph.ndim == b.ndim else torch.einsum("...st,b...te->b...se", graph, b)
     )
 
 
 def _sparse_product(graph: Tensor, b: Tensor) -> Tensor:
-    """Sparse products take matrices only, so the batch goes to the columns."""
+    """Multiply by a sparse graph, which takes matrices only: the batch moves to the columns."""
     columns = b.movedim(-2, 0).reshape(b.shape[-2], -1)  # [S, batch·width]
     moved = (graph @ columns).view(b.shape[-2], *b.shape[:-2], b.shape[-1])
     return moved.movedim(0, -2)

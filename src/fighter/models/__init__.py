@@ -18,13 +18,13 @@ from .network import ForecastNet
 from .normlin import NormLin
 from .patchtst import PatchTST
 from .reformer import Reformer
-from .registry import CORES, MODELS, build_core, core_options, find_model
+from .registry import MODELS, build_core, find_model
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
 
 __all__ = [
-    "CORES", "GCN", "GFSA", "MODELS", "Autoformer", "Core", "CycleNet", "DLinear", "Fighter",
-    "ForecastNet", "ITransformer", "Informer", "Linear", "ModelConfig", "NormLin", "PatchTST",
-    "Reformer", "RepeatLast", "SeasonalNaive", "Seq2Seq", "Task", "Transformer", "WindowMean",
-    "build_core", "core_options", "find_model",
+    "GCN", "GFSA", "MODELS", "Autoformer", "Core", "CycleNet", "DLinear", "Fighter", "ForecastNet",
+    "ITransformer", "Informer", "Linear", "ModelConfig", "NormLin", "PatchTST", "Reformer",
+    "RepeatLast", "SeasonalNaive", "Seq2Seq", "Task", "Transformer", "WindowMean", "build_core",
+    "find_model",
 ]  # fmt: skip

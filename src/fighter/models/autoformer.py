@@ -31,7 +31,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
-from ..nn._checks import Nodes, check_count
+from ..errors import check_count
+from ..nn._checks import Nodes
 from ..nn.transformer import project
 from .base import Context, Core, Outputs, Past, Task
 from .embedding import moving_average

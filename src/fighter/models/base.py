@@ -7,8 +7,8 @@ from typing import Any, ClassVar, TypeVar
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
-from ..errors import FighterError
-from ..nn._checks import check_count, check_heads, check_number
+from ..errors import check_bool, check_count, check_number
+from ..nn._checks import check_heads
 
 T = TypeVar("T")
 Past = Float[Tensor, "batch lookback series"]
@@ -107,8 +107,8 @@ class ModelConfig:
                 continue
             if field.type in (int, int | None):
                 object.__setattr__(self, field.name, check_count(field.name, value))
-            if field.type is bool and not isinstance(value, bool):
-                raise FighterError("needs True or False", argument=field.name, value=value)
+            if field.type is bool:
+                check_bool(field.name, value)
             if field.name == "dropout":
                 check_number("dropout", value, "a number from 0 to 1", lambda p: 0 <= p <= 1)
         width, heads = getattr(self, "width", None), getattr(self, "heads", None)

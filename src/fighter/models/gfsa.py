@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..errors import check_count
 from ..hops import Hop, horner
-from ..nn._checks import Heads, check_count
+from ..nn._checks import Heads
 from ..nn.transformer import TransformerBlock
 from .base import BlockConfig, Task
 from .transformer import TimeCore

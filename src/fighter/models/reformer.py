@@ -25,15 +25,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
+from ..errors import check_count
 from ..hops import attention_hop
-from ..nn._checks import (
-    Nodes,
-    check_count,
-    check_heads,
-    join_heads,
-    make_activation,
-    split_heads,
-)
+from ..nn._checks import Nodes, check_heads, join_heads, make_activation, split_heads
 from ..nn.transformer import project
 from .base import BlockConfig, Context, Core, Outputs, Past, Task
 from .embedding import add_context, context_map

@@ -52,17 +52,3 @@ def build_core(name: str, task: Task, **options: Any) -> Core:
                 value=value,
             )
     return config(**options).build(task)
-
-
-# Temporary names for the old forecaster.
-CORES = MODELS
-_CHOSEN = {
-    "fighter": {"adjacency": "lazy", "width": 512, "dropout": 0.1, "members": 1},
-    "transformer": {"width": 128, "dropout": 0.1},
-}
-
-
-def core_options(name: str) -> dict[str, Any]:
-    """Return the options of a model with their defaults."""
-    options = {field.name: field.default for field in fields(MODELS[name])}
-    return options | _CHOSEN.get(name, {})

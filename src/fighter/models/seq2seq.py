@@ -23,17 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
-from ..errors import FighterError
+from ..errors import FighterError, check_number
 from ..hops import attention_hop, describe
-from ..nn._checks import (
-    Heads,
-    Nodes,
-    check_heads,
-    check_nodes,
-    check_number,
-    join_heads,
-    split_heads,
-)
+from ..nn._checks import Heads, Nodes, check_heads, check_nodes, join_heads, split_heads
 from ..nn.transformer import project
 from .base import BlockConfig, Context, Core, Outputs, Past, Task
 from .embedding import add_context, context_map

@@ -1,7 +1,6 @@
 """What the layers share: names of shapes, checks of arguments, activations, heads."""
 
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
 
 from torch import Tensor, nn
 
@@ -38,19 +37,6 @@ def check_nodes(x: Tensor, width: int, heads: int, mask: Tensor | None, causal: 
     if mask is None or mask.ndim != 2:
         return x
     return x.masked_fill(~mask[..., None], 0)
-
-
-def check_count(name: str, value: object, least: int = 1) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``, else raise."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise FighterError(f"needs a whole number of at least {least}", argument=name, value=value)
-    return int(value)
-
-
-def check_number(name: str, value: object, needed: str, fine: Callable[[float], bool]) -> None:
-    """Raise unless ``value`` is a number for which ``fine`` holds; ``needed`` says which."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not fine(float(value)):
-        raise FighterError(f"needs {needed}", argument=name, value=value)
 
 
 def check_widths(widths: Sequence[int]) -> int:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from .._typing import Float
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 from ..hops import describe, explicit_hop, horner
-from ._checks import check_count, check_widths, make_activation, per_layer
+from ._checks import check_widths, make_activation, per_layer
 
 
 class FlexibleGCN(nn.Module):

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from .._typing import Float
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 from ..hops import Backend, Hop, check_backend, check_powers, horner
 from ._checks import (
     Graph,
     Heads,
     Nodes,
-    check_count,
     check_heads,
     check_nodes,
     join_heads,

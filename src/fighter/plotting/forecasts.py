@@ -1,89 +1,91 @@
-"""Pictures of forecasts: what was, what is expected, how sure that is, and what came."""
+"""Pictures of forecasts: recent history, forecast, intervals and, where known, actual values."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 
 from ..data.panel import Panel
-from ..forecasting.forecaster import Forecaster
 from .theme import LIGHT, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MOST_SERIES", "Track", "draw", "draw_forecast", "save_figure", "tracks"]
+__all__ = ["MOST_SERIES", "Bands", "Track", "draw", "save_figure", "tracks"]
 
-MOST_SERIES = 24  # on one picture
+MOST_SERIES = 24  # in one picture
 INK, ACCENT, FAINT = LIGHT.ink, LIGHT.accent, LIGHT.faint
+
+Bands = Mapping[float, tuple[np.ndarray, np.ndarray]]
+"""Lower and upper ends of intervals, by level in per cent."""
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """One series: its recent past and the forecast after it."""
+    """One series: its recent past and the forecast that follows."""
 
     name: str
     past_times: np.ndarray  # datetime64 or integers
     past: np.ndarray  # NaN where nothing was observed
-    times: np.ndarray
-    forecast: np.ndarray
-    bands: Mapping[float, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)  # per cent
-    truth: np.ndarray | None = None
+    times: np.ndarray  # [H]
+    forecast: np.ndarray  # [H]
+    bands: Bands = field(default_factory=dict)  # arrays [H]
+    truth: np.ndarray | None = None  # [H], NaN where unknown
 
 
 def tracks(
-    model: Forecaster, forecasts: Any, history: Panel, truth: np.ndarray | None = None
+    ids: Sequence[Any],
+    times: np.ndarray,
+    point: np.ndarray,
+    bands: Bands,
+    history: Panel,
+    truth: np.ndarray | None = None,
 ) -> list[Track]:
-    """The forecasts of :meth:`Forecaster.predict` with the panel they follow.
+    """Join forecasts with the end of the history they follow: three horizons, at least 48 rows.
 
-    ``truth`` is ``[H, N]`` in the order of the panel's series, NaN where it is not known.
+    Args:
+        ids: series in the order of the columns; all of them are in ``history``.
+        times: time stamps of the forecasts, int64 ``[H, N]``.
+        point: point forecasts ``[H, N]``.
+        bands: interval level in per cent → lower and upper ends ``[H, N]``.
+        history: panel that the forecasts follow; it may hold more series.
+        truth: actual values ``[H, N]``, NaN where unknown (default: none).
     """
-    table = nw.from_native(forecasts, eager_only=True)
-    steps = model.plan.horizon
-    ids = table[model.id_col].to_list()[::steps]
-    columns = {
-        name: table[name].to_numpy().reshape(len(ids), steps)
-        for name in table.columns
-        if name.startswith(model.column)
-    }
-    bands = _bands(model, columns)
+    rows = max(3 * len(point), 48)
     place = {name: i for i, name in enumerate(history.ids)}
-    found = []
-    for row, name in enumerate(ids):
+    series = []
+    for k, name in enumerate(ids):
         i = place[name]
         end = int(history.ends[i])
-        past = slice(max(end - max(3 * steps, 48), 0), end)
-        after = history.freq.future(int(history.times[end - 1]), steps)
-        found.append(
+        past = slice(max(end - rows, 0), end)
+        series.append(
             Track(
                 str(name),
                 _stamps(history.times[past], history),
                 np.where(history.observed[past, i], history.values[past, i], np.nan),
-                _stamps(after, history),
-                columns[model.column][row],
-                {level: (low[row], high[row]) for level, (low, high) in bands.items()},
-                None if truth is None else truth[:, i],
+                _stamps(times[:, k], history),
+                point[:, k],
+                {level: (low[:, k], high[:, k]) for level, (low, high) in bands.items()},
+                None if truth is None else truth[:, k],
             )
         )
-    return found
-
-
-def draw_forecast(
-    model: Forecaster, forecasts: Any, history: Panel, truth: np.ndarray | None = None
-) -> "Figure":
-    """A small picture for each series, as :func:`tracks` gives them."""
-    return draw(tracks(model, forecasts, history, truth), label=model.column)
+    return series
 
 
 def draw(series: Sequence[Track], *, label: str = "forecast", title: str = "") -> "Figure":
-    """One small picture a series, with one legend for all."""
+    """Draw each series in a panel of its own, with one legend for all.
+
+    Args:
+        series: what to draw; only the first :data:`MOST_SERIES` are shown.
+        label: name of the forecast in the legend (default: "forecast").
+        title: title of the figure (default: none).
+    """
     shown = series[:MOST_SERIES]
     columns = _columns(len(shown))
-    rows = math.ceil(len(shown) / columns)
+    rows = math.ceil(len(shown) / max(columns, 1))
     size = (9.0, 3.1) if len(shown) == 1 else (4.1, 2.3)
     figure, grid = LIGHT.panels(rows, columns, *size, below=0.5)
     grid = grid.ravel()
@@ -109,7 +111,7 @@ def _draw_track(axes: "Axes", track: Track, label: str) -> None:
         shade = to_rgba_array([ACCENT, "white"]).T @ (share := 0.18 * nth, 1 - share)
         axes.fill_between(track.times, low, high, color=shade, lw=0, label=f"{level:g} %")
     if track.truth is not None:
-        # From the last observation on, so that the line does not break at the cut.
+        # Start at the last observation, so that the line does not break there.
         times = np.concatenate([track.past_times[-1:], track.times])
         axes.plot(times, np.concatenate([track.past[-1:], track.truth]), color=INK, lw=1.1)
     axes.plot(track.times, track.forecast, color=ACCENT, lw=1.6, label=label)
@@ -123,29 +125,8 @@ def _draw_track(axes: "Axes", track: Track, label: str) -> None:
 
 
 def _columns(count: int) -> int:
-    """So many in a row that few places stay empty."""
+    """Return a number of columns, at most four, that leaves few places empty."""
     return count if count <= 3 else 4 if -count % 4 <= -count % 3 and count > 4 else 3
-
-
-def _bands(
-    model: Forecaster, columns: Mapping[str, np.ndarray]
-) -> dict[float, tuple[np.ndarray, np.ndarray]]:
-    """Intervals by level, from levels or from pairs of quantiles."""
-    name = model.column
-    if model.quantiles:
-        pairs = {q: round(1 - q, 6) for q in model.quantiles if q < 0.5}
-        return {
-            round(100 * (1 - 2 * low), 4): (
-                columns[f"{name}-q{low:g}"],
-                columns[f"{name}-q{high:g}"],
-            )
-            for low, high in pairs.items()
-            if f"{name}-q{high:g}" in columns
-        }
-    return {
-        level: (columns[f"{name}-lo-{level:g}"], columns[f"{name}-hi-{level:g}"])
-        for level in model.levels
-    }
 
 
 def _stamps(times: np.ndarray, panel: Panel) -> np.ndarray:

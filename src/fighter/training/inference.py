@@ -1,11 +1,12 @@
-"""Forecasts and their errors, batch by batch."""
+"""Forecasts and scores of a network, batch by batch."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 
+from .._typing import Float
 from ..data.bounds import clamp_to_bounds
 from ..data.windows import Batch, Windows
 from .losses import Objective
@@ -14,46 +15,49 @@ from .steps import Examples
 
 
 def autocast(device: torch.device) -> AbstractContextManager:
-    """bfloat16 on CUDA, nothing on CPU."""
+    """Compute in bfloat16 on CUDA, in full precision on CPU."""
     if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return nullcontext()
 
 
-@torch.no_grad()
-def forecast(
-    network: nn.Module, windows: Windows, start_step: int = 0
-) -> Iterator[tuple[Batch, Tensor]]:
-    """Each batch of windows in order, with its forecast ``[batch, horizon, series, outputs]``.
-
-    Forecasts are within the limits of their series.
-
-    ``offset`` is the place of the windows' first row on the training data's time axis.
-    """
+@contextmanager
+def eval_mode(network: nn.Module) -> Iterator[None]:
+    """Switch a network to eval mode; restore its mode at the end, also after an error."""
     training = network.training
     network.eval()
     try:
-        for index in windows.batches(windows.eval_batch_size):
-            batch = windows.gather(index)
-            with autocast(windows.device):
-                y = network(batch, batch.start + start_step)
-            yield batch, clamp_to_bounds(y.float(), batch)
+        yield
     finally:
         network.train(training)
 
 
 @torch.no_grad()
+def forecast(
+    network: nn.Module, windows: Windows, start_step: int = 0
+) -> Iterator[tuple[Batch, Float[Tensor, "batch horizon series outputs"]]]:
+    """Yield every batch of windows, in order, with its forecast within the bounds of the series.
+
+    ``start_step`` is the step of the first row of ``windows`` on the training time axis.
+    """
+    with eval_mode(network):
+        for index in windows.batches(windows.eval_batch_size):
+            batch = windows.gather(index)
+            with autocast(windows.device):
+                y = network(batch, batch.start + start_step)
+            yield batch, clamp_to_bounds(y.float(), batch)
+
+
+@torch.no_grad()
 def score(network: nn.Module, data: Examples, measure: Objective, world: World) -> float:
-    """The mean of a measure over every example, none dropped."""
+    """Return the mean of a measure over all examples."""
     total = torch.zeros(2, dtype=torch.float64, device=data.device)
-    training = network.training
-    network.eval()
-    for index in data.batches(data.eval_batch_size * world.size):
-        mine = world.share(index)
-        if len(mine):
-            with autocast(data.device):
-                part = measure(network, data.gather(mine))
-            total += torch.stack(part).double()
-    network.train(training)
+    with eval_mode(network):
+        for index in data.batches(data.eval_batch_size * world.size):
+            mine = world.share(index)
+            if len(mine):
+                with autocast(data.device):
+                    part = measure(network, data.gather(mine))
+                total += torch.stack(part).double()
     total, count = world.sum(*total)
     return (total / count.clamp(min=1)).item()

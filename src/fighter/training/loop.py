@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from .._files import CHECKPOINT
 from ..errors import FighterError
 from . import checkpoint as disk
 from .inference import autocast, score
@@ -18,29 +19,28 @@ from .parallel import World
 from .progress import MetricLog, Progress
 from .steps import CapturedStep, Examples
 
-CHECKPOINT = "checkpoint.safetensors"
-
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train. One sentence a number.
+    """How to train a network.
 
     Args:
-        epochs: passes over the training windows, at most.
-        batch_size: windows per step, over all processes together.
-        lr: learning rate at the top of the cosine.
-        warmup: steps that the learning rate takes to get there.
-        weight_decay: of AdamW.
-        clip: largest norm of a gradient.
-        ema: weight of the past in the average of weights, which is what is evaluated and kept;
-            0 for none. It begins lower, so that the first weights are forgotten.
-        patience: epochs without a better validation score after which training stops.
-        loss: of the point forecast, mae or mse.
-        discount: step h of a forecast weighs as 1 / (1 + discount (h - 1)) in training, all the
-            same in validation.
-        quantiles: levels of the other outputs.
-        compile: compile the network (CUDA).
-        seed: of the order of windows and of dropout.
+        epochs: passes over the training windows, at most (default: 20).
+        batch_size: windows per step, over all processes together (default: 32).
+        lr: peak learning rate, after warm-up (default: 1e-3).
+        warmup: steps of linear warm-up, at most a tenth of all steps (default: 200).
+        weight_decay: weight decay of AdamW (default: 0).
+        clip: largest norm of the gradient (default: 1).
+        ema: decay of the exponential moving average of the weights, which is evaluated and kept;
+            0 turns it off. The decay starts lower, so that the average forgets the first weights
+            (default: 0.9995).
+        patience: epochs without a better validation score before training stops (default: 5).
+        loss: loss of the point forecast, "mae" or "mse" (default: "mae").
+        discount: weight of step h of a forecast in training, 1 / (1 + discount (h - 1));
+            validation weighs all steps the same (default: 0).
+        quantiles: levels of the outputs after the point forecast (default: none).
+        compile: compile the network (default: False).
+        seed: seed of the order of windows and of dropout (default: 0).
     """
 
     epochs: int = 20
@@ -59,14 +59,14 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience"):
-            if getattr(self, name) < 1:
-                raise FighterError(f"{name}={getattr(self, name)}: needs at least 1")
+            if (value := getattr(self, name)) < 1:
+                raise FighterError("needs a whole number of at least 1", argument=name, value=value)
         if not 0 <= self.ema < 1:
-            raise FighterError(f"ema={self.ema}: needs a number from 0 to below 1")
+            raise FighterError("needs a number from 0 to below 1", argument="ema", value=self.ema)
         if not self.lr > 0:
-            raise FighterError(f"lr={self.lr}: needs a number above 0")
+            raise FighterError("needs a number above 0", argument="lr", value=self.lr)
         if not 0 <= self.discount < math.inf:
-            raise FighterError(f"discount={self.discount}: needs 0 or more")
+            raise FighterError("needs 0 or more", argument="discount", value=self.discount)
 
 
 def train(
@@ -85,28 +85,38 @@ def train(
     verbose: bool = False,
     settings: str = "",
 ) -> list[dict[str, Any]]:
-    """Train in place and leave the weights of the best epoch in ``network``.
+    """Train ``network`` in place and leave the weights of the best epoch in it.
 
-    What is made small is ``objective``; without one, the recipe's loss of a forecasting network
-    (``offset``: the place of the windows' first row on the time axis that its cycle is counted on).
-    The best epoch is that of the lowest ``measure`` (without one, the objective, every step of a
-    forecast weighing the same) over ``validation``; without validation data it is the last.
-    ``on_epoch`` is called with each record while the weights to be judged are in the network.
+    The best epoch has the lowest ``measure`` over ``validation``; without validation data it is the
+    last. An interrupted run resumes from its checkpoint in ``folder`` with the same result as an
+    uninterrupted one. Call :func:`remove_checkpoint` once the trained model has been saved.
 
-    In ``folder`` a checkpoint is kept after every epoch: a run that was cut off goes on from there
-    and ends where it would have ended. One of other data, or of other ``settings`` (whatever
-    describes the network), is refused. Who has put the result in a safe place calls :func:`forget`.
+    Args:
+        network: the network to train.
+        data: training examples.
+        validation: validation examples, or None.
+        recipe: how to train.
+        start_step: step of the first row of the windows on the training time axis (default: 0).
+        objective: what to minimise (default: the recipe's loss of a forecast).
+        measure: what to compare epochs by (default: the objective, without discount).
+        on_epoch: called with each record while the evaluated weights are in the network.
+        world: the processes that train together (default: this one alone).
+        folder: where to keep metrics and a checkpoint of every epoch (default: nowhere).
+        tensorboard: also write TensorBoard's format (default: False).
+        verbose: show progress (default: False).
+        settings: description of the network. A checkpoint of other settings, another recipe or
+            other data is refused.
 
     Returns:
-        One record per epoch: loss, validation score, learning rate. Seconds are not in it, so that
-        two runs with one seed have equal records.
+        One record per epoch: loss, validation score, learning rate. It holds no times, so that two
+        runs with the same seed have equal records.
     """
     devices = [data.device] if data.device.type == "cuda" else []
     measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, start_step)
     objective = objective or forecast_objective(
         recipe.loss, recipe.quantiles, start_step, recipe.discount, per_member=True
     )
-    with torch.random.fork_rng(devices=devices):  # the user's random numbers are not touched
+    with torch.random.fork_rng(devices=devices):  # leaves the caller's random state alone
         run = _Run(network, data, recipe, world, objective, measure)
         checkpoint = None
         if folder is not None:
@@ -136,13 +146,13 @@ def train(
         return run.history
 
 
-def forget(folder: Path) -> None:
-    """Remove the checkpoint of a run whose result is kept elsewhere."""
+def remove_checkpoint(folder: Path) -> None:
+    """Remove the checkpoint of a finished run, once its result is saved elsewhere."""
     disk.remove(folder / CHECKPOINT)
 
 
 class _Run:
-    """The state of a run, all of it."""
+    """The complete state of a training run."""
 
     def __init__(
         self,
@@ -158,7 +168,7 @@ class _Run:
         self.steps = -(-len(data) // recipe.batch_size)
         trainable = [p for p in network.parameters() if p.requires_grad]
         cuda = data.device.type == "cuda"
-        # What changes from step to step is a tensor on CUDA, where steps are recorded.
+        # Numbers that change from step to step are tensors on CUDA, where steps are recorded.
         self.lr: Tensor | float = torch.tensor(recipe.lr, device=data.device) if cuda else recipe.lr
         self.mixing: Tensor | float = torch.tensor(1.0, device=data.device) if cuda else 1.0
         self.optimiser = None
@@ -170,9 +180,9 @@ class _Run:
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
         self.average = self.weights()
-        self.best = self.average  # until the first epoch has one to keep
+        self.best = self.average  # until the end of the first epoch
         self.history: list[dict[str, Any]] = []
-        self.identity: dict[str, str] = {}  # what a checkpoint must have in common with this run
+        self.identity: dict[str, str] = {}  # must be equal in a checkpoint that is resumed
         self.module = network
         if trainable:
             compiled = torch.compile(network) if recipe.compile else network
@@ -190,7 +200,7 @@ class _Run:
         on_epoch: Callable[[dict[str, Any]], None] | None,
     ) -> dict[str, Any]:
         self.network.train()
-        # Every epoch has seeds of its own, so that a run that goes on needs no random states.
+        # Every epoch has its own seeds, so that a resumed run needs no random states.
         order = torch.Generator().manual_seed(self.recipe.seed + self.epoch)
         torch.manual_seed(self.recipe.seed + 7_919 * self.epoch + 1_000_003 * self.world.rank)
         total = torch.zeros((), dtype=torch.float64, device=self.data.device)
@@ -201,7 +211,7 @@ class _Run:
             self.step += 1
             bar.step()
         self.epoch += 1
-        self.network.zero_grad()  # to free the memory for validation
+        self.network.zero_grad()  # frees memory for validation
         if not self.recipe.ema:
             self.average = self.weights()
         own = self.swap(self.average)
@@ -225,8 +235,9 @@ class _Run:
             if record[name] is not None and not math.isfinite(record[name]):
                 raise FighterError(
                     f"the {name.replace('loss', 'training')} loss became {record[name]} in epoch "
-                    f"{self.epoch}: lower lr={self.recipe.lr}, or look for extreme values in the "
-                    "data"
+                    f"{self.epoch}; lower the rate, or look for extreme values in the data",
+                    argument="lr",
+                    value=self.recipe.lr,
                 )
         if on_epoch is not None:
             on_epoch(record)
@@ -235,7 +246,7 @@ class _Run:
         return record
 
     def set_rates(self) -> None:
-        """Learning rate and weight of the new in the average, for the step to come."""
+        """Set the learning rate and the weight of the next step in the average of weights."""
         decay = min(self.recipe.ema, (1 + self.step) / (10 + self.step))
         if isinstance(self.lr, Tensor) and isinstance(self.mixing, Tensor):
             self.lr.fill_(self.rate())
@@ -244,10 +255,10 @@ class _Run:
             self.lr, self.mixing = self.rate(), 1 - decay
 
     def compute(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
-        """One step on the examples number ``index``; the loss."""
-        optimiser.zero_grad()  # first, to free the memory for the forward pass
+        """Make one step on the examples number ``index`` and return the loss."""
+        optimiser.zero_grad()  # first, to free memory for the forward pass
         mine = self.world.share(index)
-        # Where examples are fewer than processes, one that has none takes part with weight zero.
+        # With fewer examples than processes, a process without one takes part with weight zero.
         batch = self.data.gather(mine if len(mine) else index[:1])
         for group in optimiser.param_groups:
             group["lr"] = self.lr
@@ -255,8 +266,8 @@ class _Run:
             part, count = self.objective(self.module, batch)
         if not len(mine):
             part, count = 0 * part, 0 * count
-        everywhere = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
-        loss = part / everywhere.clamp(min=1)  # the mean over the whole batch, whoever holds it
+        terms = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
+        loss = part / terms.clamp(min=1)  # the mean over the whole batch of all processes
         (loss * self.world.size).backward()  # wrap() averages over processes
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         optimiser.step()
@@ -265,13 +276,13 @@ class _Run:
         return loss.detach() if self.world.size == 1 else self.world.sum(loss)[0]
 
     def rate(self) -> float:
-        """Linear warm-up, then half a cosine down to a hundredth."""
+        """Return the learning rate: linear warm-up, then half a cosine down to a hundredth."""
         recipe, last = self.recipe, self.recipe.epochs * self.steps
         warmup = min(recipe.warmup, max(last // 10, 1))
         if self.step < warmup:
             return recipe.lr * (self.step + 1) / warmup
-        way = (self.step - warmup) / max(last - warmup, 1)
-        return recipe.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(way, 1.0))))
+        progress = (self.step - warmup) / max(last - warmup, 1)
+        return recipe.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
 
     @torch.no_grad()
     def update_average(self) -> None:
@@ -282,11 +293,11 @@ class _Run:
                 self.average[name].copy_(value)
 
     def weights(self) -> dict[str, Tensor]:
-        """A copy of what is in the network."""
+        """Copy the weights of the network."""
         return {k: v.detach().clone() for k, v in self.network.state_dict().items()}
 
     def swap(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Put ``state`` into the network and give back what was there."""
+        """Load ``state`` into the network and return the weights it had."""
         own = self.weights()
         self.network.load_state_dict(state)
         return own
@@ -310,7 +321,7 @@ class _Run:
             if written.get(name) != value:
                 raise FighterError(
                     f"{path} was written by a run with other {name}: "
-                    "go on with the same, or remove it to begin anew"
+                    f"resume with the same {name}, or remove the file to start again"
                 )
         device = self.data.device
         for name, value in state.items():
@@ -319,7 +330,7 @@ class _Run:
             self.network.load_state_dict(disk.unpack("network", tensors))
         except RuntimeError as error:
             raise FighterError(
-                f"{path} belongs to another network: remove it to begin anew"
+                f"{path} belongs to another network: remove the file to start again"
             ) from error
         self.average = {k: v.to(device) for k, v in disk.unpack("average", tensors).items()}
         self.best = {k: v.to(device) for k, v in disk.unpack("best", tensors).items()}
@@ -327,10 +338,11 @@ class _Run:
             disk.restore_optimiser(self.optimiser, disk.unpack("optimiser", tensors))
 
     def check_together(self) -> None:
-        """All processes must go on from the same epoch."""
+        """Check that all processes resume from the same epoch."""
         here = torch.tensor(float(self.epoch), device=self.data.device)
         if self.world.sum(here).item() != self.world.size * self.epoch:
             raise FighterError(
-                f"process {self.world.rank} goes on after epoch {self.epoch} and others do not: "
-                "folder= must be a place that all machines share"
+                f"process {self.world.rank} resumes after epoch {self.epoch} and others do not: "
+                "use a folder that all machines share",
+                argument="folder",
             )

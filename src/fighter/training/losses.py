@@ -1,4 +1,4 @@
-"""Losses over a batch, as a sum and the number of terms it is over."""
+"""Losses of a batch, each as a sum and the number of its terms."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,26 +12,30 @@ from ..errors import FighterError
 
 Loss = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 Objective = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
-"""What is made small: a network and a batch to a sum and the number of its terms."""
+"""Training objective: maps (network, batch) to (summed loss, number of terms)."""
 
 POINT = {"mae": torch.abs, "mse": torch.square}
 
 
 def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> Loss:
-    """Point loss on output 0 and pinball loss on the others, averaged over the outputs.
+    """Make the loss of a forecast: point loss of output 0, pinball loss of the others, averaged.
 
-    The pinball loss is doubled, so that at 0.5 it is the absolute error. Step h of the horizon
-    weighs as 1 / (1 + discount (h - 1)), the mean weight being 1.
+    Args:
+        point: loss of the point forecast, "mae" or "mse".
+        quantiles: levels of the other outputs. Their pinball loss is doubled, so that it equals the
+            absolute error at level 0.5.
+        discount: step h of the horizon has a weight proportional to 1 / (1 + discount (h - 1)); the
+            mean weight is 1 (default: 0, equal weights).
     """
     if point not in POINT:
-        raise FighterError(f"loss={point!r}: needs one of {', '.join(POINT)}")
+        raise FighterError(f"needs one of {', '.join(POINT)}", argument="loss", value=point)
     levels = torch.tensor(quantiles, dtype=torch.float32)
 
     def loss(
         forecast: Float[Tensor, "*members batch horizon series outputs"],
         target: Float[Tensor, "batch horizon series"],
         observed: Bool[Tensor, "batch horizon series"] | None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         error = target[..., None] - forecast
         parts = POINT[point](error[..., :1])
         if len(quantiles):
@@ -58,11 +62,15 @@ def forecast_objective(
     *,
     per_member: bool = False,
 ) -> Objective:
-    """:func:`make_loss` of a forecasting network.
+    """Make the objective of a forecasting network from :func:`make_loss`.
 
-    ``offset`` is the place of the windows' first row on the time axis that its cycle is counted on.
-    With ``apart`` it is the mean over the network's members of the loss of each, not that of their
-    mean: each learns to forecast by itself, and differs from the others where none can know.
+    Args:
+        point: as in :func:`make_loss`.
+        quantiles: as in :func:`make_loss`.
+        start_step: step of the windows' first row on the training time axis (default: 0).
+        discount: as in :func:`make_loss`.
+        per_member: average the losses of the network's members instead of taking the loss of
+            their mean, so that each member learns to forecast by itself (default: False).
     """
     loss = make_loss(point, quantiles, discount)
 

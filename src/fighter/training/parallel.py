@@ -1,7 +1,7 @@
 """Processes and threads: ``torchrun --nproc-per-node=N -m fighter fit …``.
 
-Every process holds the data and the network; each takes its share of every batch. Started
-without ``torchrun``, a world is one process and every method here does nothing.
+Every process holds the data and the network and takes its share of every batch. Without
+``torchrun`` there is one process, and the methods here change nothing.
 """
 
 import os
@@ -17,14 +17,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 @dataclass(frozen=True)
 class World:
-    """The processes that train together, and which of them this one is."""
+    """The processes that train together: the rank of this one and their number."""
 
     rank: int = 0
     size: int = 1
 
     @classmethod
     def join(cls, device: torch.device) -> "World":
-        """The world that ``torchrun`` set up, or a world of one."""
+        """Join the processes that ``torchrun`` started; without it, return a world of one."""
         if not dist.is_initialized():
             if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
                 return cls()
@@ -35,40 +35,40 @@ class World:
 
     @staticmethod
     def local_rank() -> int:
-        """Which GPU of its machine a process takes."""
+        """Return the number of the GPU, on its machine, that this process uses."""
         return int(os.environ.get("LOCAL_RANK", "0"))
 
     @property
     def first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """True on rank 0, the only process that logs and writes."""
         return self.rank == 0
 
     def share(self, index: Tensor) -> Tensor:
-        """The part of a batch that this process takes."""
+        """Return the part of a batch that this process takes."""
         return index[self.rank :: self.size]
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """The network with gradients averaged over processes."""
+        """Wrap a network so that gradients are averaged over the processes."""
         return network if self.size == 1 else DistributedDataParallel(network)
 
     def sum(self, *values: Tensor) -> Tensor:
-        """Sums over all processes."""
+        """Sum each value over all processes; the result has one element per value."""
         total = torch.stack([value.detach().double() for value in values])
         if self.size > 1:
             dist.all_reduce(total)
         return total
 
     def wait(self) -> None:
-        """Until all are here."""
+        """Block until every process reaches this point."""
         if self.size > 1:
             dist.barrier()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The order of sums, and so the result, does not depend on how many there are.
+    """Run torch on one thread, so that sums do not depend on the number of cores.
 
-    Small networks gain little from more, and lose much on a machine that is busy.
+    Small networks gain little from more threads and lose much on a busy machine.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What a person and a log see of a training run."""
+"""Progress of a training run: a bar or lines on a terminal, metrics in a file."""
 
 import json
 import sys
@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from .._files import METRICS
 from ..errors import needs_extra
 
 
 class Progress:
-    """One bar on a terminal, at most ten updates a second; elsewhere a line every five seconds.
+    """A bar on a terminal (if tqdm is installed); elsewhere a line at most every five seconds.
 
-    Silent unless ``show``. tqdm draws the bar if it is installed.
+    Shows nothing unless ``show``. ``done`` is the number of epochs before an interruption.
     """
 
     def __init__(self, show: bool, epochs: int, steps: int, done: int = 0):
@@ -32,35 +33,35 @@ class Progress:
             )  # fmt: skip
 
     def step(self) -> None:
-        """One batch is done."""
+        """Count one step."""
         if self._bar is not None:
             self._bar.update()
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """One epoch is done."""
+        """Show the record of an epoch."""
         shown = f"loss {record['loss']:.4f}"
         if record["validation"] is not None:
             shown += f", validation {record['validation']:.4f} (best {record['best']:.4f})"
         if self._bar is not None:
             shown = f"epoch {record['epoch']}/{self._epochs}, {shown}"
-            self._bar.set_postfix_str(shown, refresh=False)  # or every epoch would draw
+            self._bar.set_postfix_str(shown, refresh=False)  # the next step draws it
         elif self._lines is not None and time.monotonic() - self._last > 5:
             self._last = time.monotonic()
-            here = record["epoch"] - self._done
-            left = (time.monotonic() - self._start) / here * (self._epochs - record["epoch"])
+            done = record["epoch"] - self._done
+            left = (time.monotonic() - self._start) / done * (self._epochs - record["epoch"])
             line = f"epoch {record['epoch']}/{self._epochs}: {shown}, at most {left:.0f} s left"
             self._lines.write(line + "\n")
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
 
 
 class MetricLog:
-    """One JSON object a line in ``metrics.jsonl``, and TensorBoard's format if asked for.
+    """Writes one JSON object per epoch to ``metrics.jsonl`` and, on request, to TensorBoard.
 
-    The file holds one run: it begins with what an interrupted run had done, and with nothing else.
+    The file holds one run: a resumed run starts with the ``history`` before its interruption.
     """
 
     def __init__(
@@ -77,11 +78,11 @@ class MetricLog:
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "metrics.jsonl"
+        self._path = folder / METRICS
         self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
 
     def write(self, record: dict[str, Any]) -> None:
-        """Add one epoch."""
+        """Add the record of an epoch."""
         if self._path:
             with self._path.open("a") as file:
                 file.write(json.dumps(record) + "\n")
@@ -92,6 +93,6 @@ class MetricLog:
             self._board.flush()
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Close TensorBoard's file."""
         if self._board:
             self._board.close()

@@ -1,4 +1,4 @@
-"""What a training run takes its steps on, and how a step is launched."""
+"""Training data as the loop sees it, and steps recorded as CUDA graphs."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -14,31 +14,31 @@ class Examples(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the data and the network are."""
+        """Device of the data and of the network."""
         ...
 
     @property
     def eval_batch_size(self) -> int:
-        """How many examples a forward pass without gradients takes, to bound the memory."""
+        """Number of examples in a forward pass without gradients, chosen to bound the memory."""
         ...
 
     def batches(
         self, batch_size: int, generator: torch.Generator | None = None
     ) -> Iterator[Tensor]:
-        """Index tensors that hold every example once, shuffled if there is a ``generator``."""
+        """Yield index tensors that hold every example once, shuffled with a ``generator``."""
         ...
 
     def gather(self, index: Tensor) -> Any:
-        """The examples number ``index``, as an objective takes them."""
+        """Copy the examples number ``index`` into the batch that an objective takes."""
         ...
 
 
 class CapturedStep:
-    """A step that is recorded once as a CUDA graph and then launched as a whole.
+    """A training step that is recorded once as a CUDA graph and then replayed.
 
-    A small network's step is some hundred short kernels: launched one by one they keep the GPU
-    waiting. The step must not look at any value from the host. The first calls run as they are,
-    as recording asks for; so does every batch of another size, which is the last of an epoch.
+    The step of a small network is some hundred short kernels, and launching them one by one keeps
+    the GPU waiting. The step must not read any value on the host. The first calls run eagerly, as
+    recording requires, and so does a batch of another size, which is the last of an epoch.
     """
 
     WARM_UP = 3
@@ -49,12 +49,12 @@ class CapturedStep:
         self.index = self.loss = torch.empty(0)
 
     def __call__(self, index: Tensor) -> Tensor:
-        """The loss; it is overwritten by the next call."""
+        """Run a step and return its loss, which the next call overwrites."""
         if len(index) != self.size:
             return self.step(index)
         self.calls += 1
         if self.calls <= self.WARM_UP:
-            return self._beside(index)
+            return self._on_side_stream(index)
         if self.graph is None:
             self.graph, self.index = torch.cuda.CUDAGraph(), index.clone()
             with torch.cuda.graph(self.graph):
@@ -63,8 +63,8 @@ class CapturedStep:
         self.graph.replay()
         return self.loss
 
-    def _beside(self, index: Tensor) -> Tensor:
-        """On a stream that is not the default one, which cannot be recorded."""
+    def _on_side_stream(self, index: Tensor) -> Tensor:
+        """Run a step on another stream, because the default one cannot be recorded."""
         here, side = torch.cuda.current_stream(), torch.cuda.Stream()
         side.wait_stream(here)
         with torch.cuda.stream(side):

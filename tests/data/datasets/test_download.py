@@ -4,7 +4,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from fighter.data.datasets.download import download, file_sha256
+from fighter._files import file_sha256
+from fighter.data.datasets.download import download
 from fighter.errors import FighterError
 
 CONTENT = bytes(range(256)) * 2000  # 512,000 bytes
@@ -12,7 +13,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Moody(BaseHTTPRequestHandler):
-    """Serves CONTENT in the manner its path names; the server counts what was asked."""
+    """Serves CONTENT in the way its path says; the server records the requested offsets."""
 
     def do_GET(self):
         server, mood = self.server, self.path.strip("/")
@@ -76,7 +77,7 @@ def no_proxy(monkeypatch):
     [("plain", [0]), ("cut", [0, 100_000, 200_000, 300_000]), ("norange", [0, 0]),
      ("stall", [0, 100_000]), ("busy", [0, 0, 0])],
 )  # fmt: skip
-def test_whole_in_the_end(server, tmp_path, mood, asked):
+def test_a_download_completes_despite_interruptions(server, tmp_path, mood, asked):
     seen = []
     path = download(
         server.url + mood, tmp_path / "new" / "file.csv", sha256=SHA256, timeout=0.5,
@@ -88,17 +89,17 @@ def test_whole_in_the_end(server, tmp_path, mood, asked):
     assert [p.name for p in path.parent.iterdir()] == ["file.csv"]
 
 
-def test_takes_up_what_an_earlier_run_left(server, tmp_path):
+def test_a_download_resumes_from_an_earlier_part(server, tmp_path):
     (tmp_path / "f.part").write_bytes(CONTENT[:300_000])
     assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
     assert server.asked == [300_000]
-    (tmp_path / "f.part").write_bytes(CONTENT)  # killed between the last byte and the renaming
+    (tmp_path / "f.part").write_bytes(CONTENT)  # killed between the last byte and the rename
     assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
-    (tmp_path / "f.part").write_bytes(CONTENT + b"more")  # of another file
+    (tmp_path / "f.part").write_bytes(CONTENT + b"more")  # the part of another file
     assert download(server.url, tmp_path / "f", sha256=SHA256).read_bytes() == CONTENT
 
 
-def test_corrupt_is_deleted_and_both_checksums_named(server, tmp_path):
+def test_a_corrupt_file_is_deleted_and_both_checksums_are_named(server, tmp_path):
     (tmp_path / "f").write_text("the old file")
     wrong = hashlib.sha256(CONTENT[:-1] + b"?").hexdigest()
     with pytest.raises(FighterError, match=f"{wrong}, expected {SHA256}"):
@@ -108,19 +109,19 @@ def test_corrupt_is_deleted_and_both_checksums_named(server, tmp_path):
     assert file_sha256(tmp_path / "f") == wrong
 
 
-def test_gives_up_with_the_reason(server, tmp_path):
+def test_a_failed_download_says_why(server, tmp_path):
     with pytest.raises(FighterError, match="404 Not Found"):
         download(server.url + "missing", tmp_path / "f")
     assert server.asked == [0]
     with pytest.raises(FighterError, match=r"503.*\(2 tries\)"):
         download(server.url + "always-busy", tmp_path / "f", retries=1)
-    with pytest.raises(FighterError, match=r"timed out \(1 tries\). 0 bytes are kept"):
+    with pytest.raises(FighterError, match=r"timed out \(1 tries\); 0 bytes are kept"):
         download(server.url + "silent", tmp_path / "f", retries=0, timeout=0.3)
-    with pytest.raises(FighterError, match="no web address"):
+    with pytest.raises(FighterError, match="file:///etc/hostname is not a web address"):
         download("file:///etc/hostname", tmp_path / "f")
     assert not (tmp_path / "f").exists()
 
 
-def test_nobody_there(tmp_path):
-    with pytest.raises(FighterError, match="could not be fetched"):
+def test_a_refused_connection_is_an_error(tmp_path):
+    with pytest.raises(FighterError, match="could not be downloaded"):
         download("http://127.0.0.1:9/", tmp_path / "f", retries=0, timeout=1)

@@ -6,7 +6,7 @@ from fighter.errors import FighterError
 
 
 def lagged_t_values(grid, longest=12) -> np.ndarray:
-    """Plain regression of every zone on all zones' past; |t| of ``[target, lag - 1, source]``."""
+    """Regress every zone on the past of all zones; return |t| as ``[target, lag - 1, source]``."""
     hours, zones = grid.load.shape
     phase = 2 * np.pi * np.arange(hours)[:, None] * np.arange(1, 29) / 168
     own = np.empty_like(grid.load)
@@ -22,14 +22,15 @@ def lagged_t_values(grid, longest=12) -> np.ndarray:
     return t_values.T.reshape(zones, longest, zones)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_planted_links_are_found_and_no_others(seed):
+def test_a_regression_finds_the_links_and_no_others(seed):
     grid = grid_load(seed=seed)
     t_values = lagged_t_values(grid)
-    place = {zone: i for i, zone in enumerate(grid.zones)}
+    column = {zone: i for i, zone in enumerate(grid.zones)}
     assert len(grid.links) == 5
     for link in grid.links:
-        here = (place[link.target], link.lag - 1, place[link.source])
+        here = (column[link.target], link.lag - 1, column[link.source])
         assert t_values[here] > 20
         t_values[here] = 0
     for zone in range(6):
@@ -38,7 +39,7 @@ def test_planted_links_are_found_and_no_others(seed):
 
 
 @pytest.mark.parametrize("zones", [1, 2, 12])
-def test_links_are_a_tree(zones):
+def test_links_form_a_tree(zones):
     grid = grid_load(hours=200, zones=zones, seed=3)
     assert len(grid.zones) == len(set(grid.zones)) == zones
     parents = {link.target: link.source for link in grid.links}
@@ -52,20 +53,20 @@ def test_links_are_a_tree(zones):
     assert all(1 <= link.lag <= 12 and 0.4 <= link.weight <= 0.6 for link in grid.links)
 
 
-def test_looks_like_load_and_is_always_the_same():
+def test_the_load_is_plausible_and_reproducible():
     grid = grid_load()
     assert grid.load.shape == grid.temperature.shape == (4368, 6)
     assert grid.load.min() > 500
     assert grid.load.max() < 9000
     np.testing.assert_array_equal(grid.load, grid_load().load)
     assert not np.array_equal(grid.load, grid_load(seed=1).load)
-    # written down once: other machines and versions must give the same
+    # Other machines and versions must give these numbers too.
     np.testing.assert_allclose(grid.load[[0, 1000, -1], 0], [1857.0, 2110.9, 1711.8], atol=0.11)
     assert str(grid.links[0]) == "Link(source='west', target='east', lag=9, weight=0.532)"
 
 
 @pytest.mark.parametrize("backend", ["pandas", "polars", "pyarrow"])
-def test_frame(backend):
+def test_the_table_becomes_a_panel(backend):
     grid = grid_load(hours=100)
     panel = to_panel(grid.frame(backend), future=["temperature"])
     assert panel.ids == grid.zones
@@ -75,6 +76,8 @@ def test_frame(backend):
     np.testing.assert_array_equal(panel.future[..., 0], grid.temperature)
 
 
-def test_refusal():
-    with pytest.raises(FighterError, match="zones=0"):
-        grid_load(zones=0)
+@pytest.mark.parametrize("argument", ["hours", "zones"])
+def test_an_empty_grid_is_refused(argument):
+    with pytest.raises(FighterError) as error:
+        grid_load(**{argument: 0})
+    assert error.value.argument == argument

@@ -1,4 +1,4 @@
-"""Results of the reproduction as they could be, without a training."""
+"""Made-up results of the reproduction, which need no training."""
 
 import json
 from dataclasses import asdict
@@ -9,15 +9,14 @@ import torch
 
 from fighter.explain import diagnose
 from fighter.nn import FighterLayer
-from paper.reproduction import backward, kappa, paper, table1
+from paper.reproduction import backward, kappa, quoted, table1
 from paper.reproduction.scale import FULL, QUICK
 
-FIVE = tuple(paper.ACCURACY)
 SEEDS = (-1, 0, 1)
 
 
 def forecasts(data="weather", horizon=96, spread=0.001, variants=("standard",), **errors):
-    """Rows of Table 1: the MSE of each model, by ``errors``, else 0.3; of seeds ± ``spread``."""
+    """Return rows of Table 1; a model's MSE is in ``errors`` or 0.3, ± ``spread`` by seed."""
     named = {label.replace(" ", "_").replace("=", ""): label for label in table1.ROWS}
     chosen = dict.fromkeys(table1.ROWS, 0.3) | {named[name]: e for name, e in errors.items()}
     rows = []
@@ -31,6 +30,7 @@ def forecasts(data="weather", horizon=96, spread=0.001, variants=("standard",), 
 
 
 def forecast(mse, label="a model"):
+    """Return the result of one forecasting run."""
     naive = label in table1.NAIVE
     return {
         "standard_mse": mse, "standard_mae": mse**0.5,
@@ -41,38 +41,41 @@ def forecast(mse, label="a model"):
 
 
 def sweep(errors, transformer=0.3, spread=0.001):
-    """Rows of the κ sweep, by κ."""
+    """Return rows of the κ sweep with the given MSE for each κ."""
     rows = []
     for seed in SEEDS:
         tags = {"data": "weather", "horizon": 96, "variant": "standard", "seed": seed}
-        found = forecast(transformer + spread * seed)
-        rows.append({**tags, "model": "Transformer", **record(found)})
+        result = forecast(transformer + spread * seed)
+        rows.append({**tags, "model": "Transformer", **record(result)})
         for name in kappa.FIGHTERS:
             for k, error in errors.items():
-                found = forecast(error + spread * seed)
-                rows.append({**tags, "model": name, "kappa": k, **record(found)})
+                result = forecast(error + spread * seed)
+                rows.append({**tags, "model": name, "kappa": k, **record(result)})
     return rows
 
 
 def texts(accuracies, losses=None, spread=0.001):
-    """Rows of AG News, by model."""
+    """Return rows of AG News with the given accuracy and mean loss for each model."""
     losses = losses or {}
     rows = []
     for seed in SEEDS:
         for label, accuracy in accuracies.items():
             loss = losses.get(label, 0.5)
-            found = {
+            result = {
                 "accuracy": accuracy + spread * seed, "last_accuracy": accuracy - 0.01,
                 "best_epoch": 2, "validation": 0.1, "parameters": 100, "block_parameters": 10,
                 "curves": {"accuracy": [accuracy - 0.1, accuracy], "loss": [2 * loss, 0.0]},
             }  # fmt: skip
             tags = {"data": "AG News", "model": label, "seed": seed}
-            rows.append({**tags, **record(found, part="train_partial")})
+            rows.append({**tags, **record(result, part="train_partial")})
     return rows
 
 
 def maps(transformer=0.6, reach=(0.6, 0.4, 0.2)):
-    """Rows of the heat maps: the share within four steps, of the Transformer and of κ = 2, 3, 4."""
+    """Return rows of the heat maps with the given shares within four steps.
+
+    ``reach`` has the shares of κ = 2, 3, 4.
+    """
     torch.manual_seed(0)
     x = torch.randn(2, 20, 8)
     rows = []
@@ -85,21 +88,21 @@ def maps(transformer=0.6, reach=(0.6, 0.4, 0.2)):
             share = transformer if name == "Transformer" else reach[highest - 1]
             local[str(highest)] = share
         graph = np.full((20, 20), 0.05).tolist()
-        seen = {
+        snapshot = {
             "loss": 0.1, "validation": 0.2, "local": local,
             "diagnostics": diagnose(FighterLayer(8, kappa=highest + 1, heads=2), x).table(),
             "graphs": {str(power): graph for power in powers},
         }  # fmt: skip
         if name != "Transformer":
-            seen["edges"] = graph
-        # As text "100" would come before "25".
-        found = {"snapshots": {"25": seen | {"local": dict.fromkeys(local, 0.0)}, "100": seen}}
-        rows.append({"model": name, "seed": 0, **record(found)})
+            snapshot["edges"] = graph
+        earlier = snapshot | {"local": dict.fromkeys(local, 0.0)}
+        result = {"snapshots": {"25": earlier, "100": snapshot}}  # as text "100" < "25"
+        rows.append({"model": name, "seed": 0, **record(result)})
     return rows
 
 
 def gradients(difference=1e-15, update=0.8):
-    """The row of the backward pass."""
+    """Return the row of the backward pass with a given difference and update."""
     result = backward.measure(
         torch.randn(60, 2), lookback=8, horizon=4, steps=5, width=4, batch_size=3
     )
@@ -113,7 +116,7 @@ def record(result, **settings):
 
 
 def everything():
-    """All experiments, as the paper would have them or not."""
+    """Return rows of all experiments."""
     standard = ("standard", "minmax", "clean")
     return {
         "table1": [
@@ -123,16 +126,16 @@ def everything():
             *forecasts("eia_demand_hourly", variants=standard[:2]),
         ],
         "kappa": sweep({k: 0.3 - 0.01 * k for k in range(1, 9)}),
-        "agnews": texts(paper.ACCURACY | {"Fighter κ=2": 0.9}),
+        "agnews": texts(quoted.ACCURACY | {"Fighter κ=2": 0.9}),
         "heatmaps": maps(),
         "backward": gradients(),
     }
 
 
-def keep(folder: Path, results, quick=False):
-    """As `fighter reproduce` keeps them."""
+def store(folder: Path, results, quick=False, program="python -m paper"):
+    """Write results as `python -m paper reproduce` does."""
     folder.mkdir(parents=True, exist_ok=True)
-    origin = {"command": "fighter reproduce all", "device": "cpu: x", "torch": "2", "date": "now"}
+    origin = {"command": f"{program} reproduce all", "device": "cpu", "torch": "2", "date": "now"}
     for name, rows in results.items():
         head = {"provenance": origin, "quick": quick, "scale": asdict(QUICK if quick else FULL)}
         (folder / f"{name}.json").write_text(json.dumps({**head, "rows": rows}))

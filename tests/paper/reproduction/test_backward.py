@@ -7,8 +7,8 @@ import torch.nn.functional as F
 
 from fighter import FighterError
 from paper.reproduction import backward
-from paper.reproduction.backward import build, draw, measure
-from paper.theory import models, paper
+from paper.reproduction.backward import Attention, build_networks, draw_windows, measure
+from paper.theory import models, printed
 
 SIZES = {"lookback": 12, "horizon": 5, "width": 8}
 SMALL = {**SIZES, "batch_size": 6}
@@ -27,15 +27,16 @@ def result(values):
 
 
 def first_step(values):
-    net, gcn = build(3, **SIZES, seed=0)
-    past, future = next(draw(values.double(), 12, 5, 6, seed=0))
-    found = net(past)
-    F.mse_loss(found.forecast, future).backward()
-    return net, gcn, found, past, future
+    """Return the networks after the backward pass of the first step, and its batch."""
+    net, gcn = build_networks(3, **SIZES, seed=0)
+    past, future = next(draw_windows(values.double(), 12, 5, 6, seed=0))
+    forward = net(past)
+    F.mse_loss(forward.forecast, future).backward()
+    return net, gcn, forward, past, future
 
 
 def real_loss(net, past, future):
-    """The loss by way of the encoder itself, which never multiplies W_V and W₁."""
+    """Return the loss computed by the encoder itself, which never multiplies W_V and W₁."""
     x = net.encoder(net.embed(past) + net.position)
     return F.mse_loss(net.over_time(x.transpose(1, 2)).transpose(1, 2), future)
 
@@ -45,19 +46,19 @@ def cosine(a, b):
 
 
 def test_the_network_is_the_encoder_with_the_same_gradients(values):
-    net, _, found, past, future = first_step(values)
+    net, _, forward, past, future = first_step(values)
     other = deepcopy(net)
     other.zero_grad()
     real_loss(other, past, future).backward()
-    torch.testing.assert_close(F.mse_loss(found.forecast, future), real_loss(net, past, future))
+    torch.testing.assert_close(F.mse_loss(forward.forecast, future), real_loss(net, past, future))
     for parameter, own in zip(net.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad, own.grad, rtol=1e-10, atol=1e-14)
 
 
-def test_the_gradient_of_the_product_is_that_of_adding_to_it(values):
-    """Finite differences, on the encoder itself: W₁ ← W₁ + W_V⁻¹ ε adds ε to the product."""
-    net, _, found, past, future = first_step(values)
-    move = torch.randn_like(found.V) * 1e-6
+def test_the_gradient_of_the_product_is_its_finite_difference(values):
+    """In the encoder itself W₁ ← W₁ + W_V⁻¹ ε adds ε to the product."""
+    net, _, forward, past, future = first_step(values)
+    move = torch.randn_like(forward.V) * 1e-6
     block = net.block
 
     def shifted(sign):
@@ -67,7 +68,7 @@ def test_the_gradient_of_the_product_is_that_of_adding_to_it(values):
         return real_loss(moved, past, future)
 
     slope = (shifted(1) - shifted(-1)).detach() / 2
-    assert float(slope) == pytest.approx(float((found.V.grad * move).sum()), rel=1e-5)
+    assert float(slope) == pytest.approx(float((forward.V.grad * move).sum()), rel=1e-5)
 
 
 def test_on_the_current_graph_a_gcn_has_the_transformers_gradients(result):
@@ -79,24 +80,24 @@ def test_on_the_current_graph_a_gcn_has_the_transformers_gradients(result):
 def test_other_graphs_have_other_gradients(result):
     for name in ("value", "output"):
         cosines = result["cosine"][name]
-        assert cosines["initial"][0] == pytest.approx(1)  # nothing has been learned yet
+        assert cosines["initial"][0] == pytest.approx(1)  # before any training
         assert cosines["initial"][-1] < 1 - 1e-6
         assert all(number < 1 - 1e-6 for number in cosines["mean"] + cosines["lag"])
 
 
-def test_a_gcn_on_a_given_graph_is_its_formula(values):
-    net, gcn, found, _, future = first_step(values)
+def test_the_gradients_of_a_gcn_are_those_of_its_formula(values):
+    net, gcn, forward, _, future = first_step(values)
     graph = backward.lag_graph(12)
-    V = found.V.detach().requires_grad_()
+    V = forward.V.detach().requires_grad_()
     W_2 = net.block.ffn2.weight.detach().requires_grad_()
-    hidden = torch.relu(graph @ found.X.detach() @ V)
+    hidden = torch.relu(graph @ forward.X.detach() @ V)
     F.mse_loss(net.read(hidden @ W_2.T), future).backward()
-    dV, dW_2 = backward.gcn_gradients(net, gcn, found, graph, future)
+    dV, dW_2 = backward.gcn_gradients(net, gcn, forward, graph, future)
     torch.testing.assert_close(dV, V.grad)
     torch.testing.assert_close(dW_2, W_2.grad)
 
 
-def test_the_lag_graph_looks_at_the_last_steps():
+def test_a_node_of_the_lag_graph_sees_the_last_steps():
     graph = backward.lag_graph(5, lags=2)
     expected = torch.eye(5) / 2 + torch.eye(5).roll(1, 0).tril() / 2
     expected[0, 0] = 1
@@ -104,16 +105,16 @@ def test_the_lag_graph_looks_at_the_last_steps():
 
 
 def test_updates_are_those_of_the_optimisers(result, values):
-    """The first step again, with copies of the weights and torch's own optimisers."""
-    net, _, found, _, _ = first_step(values)
+    """Repeat the first step with copies of the weights and torch's own optimisers."""
+    net, _, forward, _, _ = first_step(values)
     for name, optimiser in (("sgd", torch.optim.SGD), ("adamw", torch.optim.AdamW)):
         value, ffn1 = (
             torch.nn.Parameter(linear.weight.detach().clone())
             for linear in (net.block.value, net.block.ffn1)
         )
-        merged = torch.nn.Parameter(found.V.detach().clone())
+        merged = torch.nn.Parameter(forward.V.detach().clone())
         value.grad, ffn1.grad = net.block.value.weight.grad, net.block.ffn1.weight.grad
-        merged.grad = found.V.grad
+        merged.grad = forward.V.grad
         old = value.detach().clone(), ffn1.detach().clone(), merged.detach().clone()
         optimiser([value, ffn1, merged], lr=backward.LEARNING_RATE).step()
         dv, d1 = value - old[0], ffn1 - old[1]
@@ -125,14 +126,14 @@ def test_updates_are_those_of_the_optimisers(result, values):
 
 def test_plain_descent_on_the_factors_is_a_preconditioned_step(result, values):
     """W_V W₁ moves along g W₁ᵀW₁ + W_V W_Vᵀ g (theory, E15), up to η."""
-    net, _, found, _, _ = first_step(values)
+    net, _, forward, _, _ = first_step(values)
     block = net.block.requires_grad_(False)
-    g, W_V, W_1 = found.V.grad, block.value.weight.T, block.ffn1.weight.T
+    g, W_V, W_1 = forward.V.grad, block.value.weight.T, block.ffn1.weight.T
     expected = cosine(g @ W_1.T @ W_1 + W_V @ W_V.T @ g, g)
     assert result["update"]["sgd"][0] == pytest.approx(expected, abs=1e-4)
 
 
-def test_the_share_of_attention_is_that_of_its_gradients(result, values):
+def test_the_share_of_attention_is_the_share_of_its_gradients(result, values):
     net, *_ = first_step(values)
     norms = {name: float(p.grad.norm()) for name, p in net.named_parameters()}
     own = [n for name, n in norms.items() if "query" in name or "key" in name]
@@ -141,40 +142,40 @@ def test_the_share_of_attention_is_that_of_its_gradients(result, values):
     assert result["attention_share"][0] == pytest.approx(expected)
 
 
-def test_the_printed_formulas_are_the_papers():
-    """For one number per node, f = σ(A X V) w, both are at hand in the theory."""
+def test_the_printed_formulas_equal_those_of_the_theory():
+    """The theory has both for one output per node, f = σ(A X V) w."""
     X, W_Q, W_K, V, w = (
         torch.randn(shape, dtype=torch.float64) for shape in ((7, 5), (5, 3), (5, 3), (5, 4), (4,))
     )
     c = torch.randn(7, dtype=torch.float64)  # the loss is Σ cⱼ fⱼ
-    Q, K, scale = X @ W_Q, X @ W_K, 5**-0.5
-    U = models.softmax_adjacency(Q, K, scale) @ X @ V
+    net = models.Transformer(X, W_Q, W_K, V, w, models.GELU, scale=5**-0.5)
+    U = net.attention @ X @ V
     gains = (c[:, None] * models.GELU.slope(U) * w) @ (X @ V).T
-    batch = (X[None], Q[None], K[None], gains[None], scale)
-    rows = (X, W_Q, W_K, V, w, models.GELU, scale)
+    batch = Attention(X[None], (X @ W_Q)[None], (X @ W_K)[None], gains[None], net.scale)
     expected = [
-        torch.einsum("j,jdp->dp", c, equation(*rows))
-        for equation in (paper.eq8_query_weights, paper.eq9_key_weights)
+        torch.einsum("j,jdp->dp", c, equation(net))
+        for equation in (printed.eq8_query_weights, printed.eq9_key_weights)
     ]
-    torch.testing.assert_close(list(backward.printed_gradients(*batch)), expected)
+    torch.testing.assert_close(list(backward.printed_gradients(batch)), expected)
 
 
-def test_the_exact_formulas_are_autograds(values):
-    net, _, found, _, _ = first_step(values)
-    gains = found.U.grad @ (found.X @ found.V).mT
-    dQ, dK = backward.exact_gradients(found.X, found.Q, found.K, gains, 8**-0.5)
+def test_the_exact_formulas_equal_autograd(values):
+    net, _, forward, _, _ = first_step(values)
+    gains = forward.U.grad @ (forward.X @ forward.V).mT
+    at = Attention(forward.X, forward.Q, forward.K, gains, 8**-0.5)
+    dQ, dK = backward.exact_gradients(at)
     torch.testing.assert_close(dQ.T, net.block.query.weight.grad)
     torch.testing.assert_close(dK.T, net.block.key.weight.grad)
 
 
-def test_it_learns_and_logs_evenly(result):
+def test_the_loss_falls_and_the_first_and_last_steps_are_measured(result):
     assert result["steps"][0] == 1
     assert result["steps"][-1] == 60
     assert result["steps"] == sorted(set(result["steps"]))
     assert sum(result["loss"][-5:]) < 0.95 * sum(result["loss"][:5])
 
 
-def test_a_result_is_json_and_depends_on_the_seed_alone(values):
+def test_the_result_is_json_and_depends_on_the_seed_alone(values):
     torch.manual_seed(1)
     state = torch.get_rng_state()
     once, again = (measure(values, steps=4, seed=5, **SMALL) for _ in range(2))
@@ -187,6 +188,10 @@ def test_a_result_is_json_and_depends_on_the_seed_alone(values):
     assert lengths == {4}
 
 
-def test_misuse_is_explained(values):
-    with pytest.raises(FighterError, match=r"values has 10 steps.*lookback \+ horizon = 17"):
+def test_too_few_rows_or_steps_are_refused(values):
+    with pytest.raises(FighterError, match=r"10 rows.* 17") as error:
         measure(values[:10], steps=5, **SMALL)
+    assert error.value.argument == "values"
+    with pytest.raises(FighterError) as error:
+        measure(values, steps=0, **SMALL)
+    assert error.value.argument == "steps"

@@ -49,7 +49,7 @@ NETS = {
 
 
 @pytest.mark.parametrize("kind", NETS)
-def test_many_windows_at_once_are_traced_as_one(kind):
+def test_windows_are_explained_independently(kind):
     net = network(**NETS[kind])
     batch, z, _, target = parts(net)
     found = frozen_input(target, z)
@@ -59,7 +59,7 @@ def test_many_windows_at_once_are_traced_as_one(kind):
         torch.testing.assert_close(found[i], alone.sources.sum(0), rtol=1e-9, atol=1e-12)
 
 
-def test_the_function_is_the_forecast_less_the_mean():
+def test_function_is_the_forecast_minus_the_mean():
     net = network(**NETS["series"])
     batch, z, forecast, _ = parts(net)
     mean = batch.past.mean(1)[:, None, :, None]
@@ -75,10 +75,10 @@ def test_integrated_gradients_are_complete_up_to_quadrature(kind):
         return (integrated_gradients(target, z, steps).sum((1, 2)) - whole).abs().max()
 
     assert miss(64) < 0.02 * whole.abs().max()
-    assert miss(64) < miss(4) < miss(1)  # one step is not enough: the network is no straight line
+    assert miss(64) < miss(4) < miss(1)  # the network is not linear
 
 
-def test_of_a_linear_model_all_are_the_same():
+def test_methods_agree_on_a_linear_model():
     net = network("linear")
     _, z, _, target = parts(net)
     ours = frozen_input(target, z)
@@ -90,13 +90,13 @@ def test_of_a_linear_model_all_are_the_same():
     torch.testing.assert_close(target(z) - target(first), ours[:, 0].sum(1))
 
 
-def test_of_a_network_with_gelu_they_differ():
+def test_methods_differ_on_a_network_with_gelu():
     _, z, _, target = parts(network(**NETS["series"]))
     ours = frozen_input(target, z)
     assert (gradient_input(target, z) - ours).abs().max() > 1e-3 * ours.abs().max()
 
 
-def test_rollout_multiplies_layers_with_their_skips():
+def test_rollout_multiplies_layers_and_skips():
     net = network(**NETS["time"])
     _, z, forecast, _ = parts(net)
     graphs = layer_graphs(net, lambda: forecast(z))
@@ -108,7 +108,7 @@ def test_rollout_multiplies_layers_with_their_skips():
     torch.testing.assert_close(found.sum(-1), torch.ones(WINDOWS, LOOKBACK, dtype=torch.float64))
 
 
-def test_graphs_are_those_that_the_layers_draw():
+def test_graphs_are_those_of_the_layers():
     net = network(**NETS["series"])
     batch, z, forecast, _ = parts(net)
     found = layer_graphs(net, lambda: forecast(z))
@@ -119,7 +119,7 @@ def test_graphs_are_those_that_the_layers_draw():
 
 
 @pytest.mark.parametrize("kind", NETS)
-def test_a_node_shares_its_weight_among_its_values(kind):
+def test_values_of_a_node_share_its_weight(kind):
     net = network(**NETS[kind])
     _, z, forecast, _ = parts(net)
     graph = layer_graphs(net, lambda: forecast(z))[-1]
@@ -133,7 +133,8 @@ def test_a_node_shares_its_weight_among_its_values(kind):
         torch.testing.assert_close(found[..., 0], found[..., -1])
 
 
-def test_patches_are_refused():
+def test_patches_as_nodes_are_refused():
     net = network(**SMALL, nodes="patch", patch=4, stride=2, adjacency="cosine")
-    with pytest.raises(FighterError, match="nodes='patch'"):
+    with pytest.raises(FighterError) as error:
         over_inputs(torch.ones(1, 5, 5), net, 0)
+    assert (error.value.argument, error.value.value) == ("nodes", "patch")

@@ -1,4 +1,4 @@
-"""What each change of a network means, against the formula written out."""
+"""Every change of a network, against its formula written out."""
 
 from copy import deepcopy
 
@@ -22,7 +22,16 @@ GIVEN = [
     for change in CHANGES
     if nodes == "series" or change not in ONLY_SERIES
 ]
+NODES = ("series", "patch", "time")
 each = pytest.mark.parametrize(("change", "nodes"), GIVEN)
+# Every change once, and every kind of node: where the two do not act on each other.
+once = pytest.mark.parametrize(
+    ("change", "nodes"),
+    [
+        (change, "series" if change in ONLY_SERIES else NODES[i % 3])
+        for i, change in enumerate(CHANGES)
+    ],
+)
 every_graph = pytest.mark.parametrize("adjacency", ["lazy", "static", "dynamic", "cosine", "mixed"])
 
 
@@ -63,7 +72,7 @@ def ask(network, batch):
 # ---- all of them -----------------------------------------------------------------------------
 
 
-def test_names():
+def test_names_of_the_changes():
     assert list(CHANGES) == [
         "no basis", "no normalisation", "no affine", "linear head", "scalar hops", "lazy hops",
         "centred hops", "hop dropout", "feed-forward", "time graph first", "cycle moved",
@@ -71,12 +80,17 @@ def test_names():
     ]  # fmt: skip
 
 
-@each
-@pytest.mark.parametrize("missing", [False, True])
-def test_a_step_of_training_reaches_every_weight(change, nodes, missing):
+@pytest.mark.parametrize(
+    ("change", "nodes", "missing"),
+    [
+        *((change, nodes, nodes != "series") for change, nodes in GIVEN),
+        *((change, "series", True) for change in ONLY_SERIES),
+    ],
+)
+def test_training_step_reaches_every_weight(change, nodes, missing):
     network = CHANGES[change](build(nodes)).train()
     network.core.prepare(torch.rand(LOOKBACK))
-    for parameter in network.parameters():  # what begins at zero hides what lies before it
+    for parameter in network.parameters():  # zeros would block the gradient of what is before
         if not parameter.any():
             torch.nn.init.normal_(parameter, std=0.1)
     before, batch = deepcopy(network.state_dict()), batch_of(32, missing)
@@ -87,8 +101,8 @@ def test_a_step_of_training_reaches_every_weight(change, nodes, missing):
         assert not torch.equal(parameter, before[name]), name
 
 
-@each
-def test_a_file_keeps_it_and_a_copy_is_its_own(change, nodes):
+@once
+def test_changed_network_can_be_saved_and_copied(change, nodes):
     first = CHANGES[change](build(nodes, seed=1))
     again = CHANGES[change](build(nodes, seed=1))
     other = CHANGES[change](build(nodes, seed=2))
@@ -107,9 +121,8 @@ def test_a_file_keeps_it_and_a_copy_is_its_own(change, nodes):
     assert torch.equal(ask(again, batch), wanted)
 
 
-@each
-def test_what_is_left_is_as_it_was(change, nodes):
-    """The seed gives the same weights to whatever the change leaves in place."""
+@once
+def test_weights_that_stay_are_those_of_the_unchanged_network(change, nodes):
     plain, changed = build(nodes).state_dict(), CHANGES[change](build(nodes)).state_dict()
     kept = [name for name in plain if name in changed]
     assert kept
@@ -118,7 +131,7 @@ def test_what_is_left_is_as_it_was(change, nodes):
 
 
 @each
-def test_windows_do_not_mix_and_values_not_seen_do_not_matter(change, nodes):
+def test_windows_are_independent_and_missing_values_have_no_effect(change, nodes):
     network, batch = CHANGES[change](build(nodes)), batch_of(missing=True)
     together = ask(network, batch)
     alone = Batch(*(None if part is None else part[1:2] for part in batch))
@@ -127,15 +140,16 @@ def test_windows_do_not_mix_and_values_not_seen_do_not_matter(change, nodes):
     assert torch.equal(ask(network, hidden), together)
 
 
-@each
-def test_nothing_waits_for_a_value(change, nodes):
+@once
+def test_no_operation_depends_on_a_value(change, nodes):
+    """A network that reads a value on the CPU would make a GPU wait."""
     with FakeTensorMode(), torch.autocast("cpu", torch.bfloat16):
         network, batch = CHANGES[change](build(nodes)).train(), batch_of(fake=True)
         network(batch, batch.start).float().sum().backward()
 
 
 @each
-def test_the_core_can_still_be_explained(change, nodes):
+def test_changed_core_can_be_explained(change, nodes):
     core = CHANGES[change](build(nodes)).core.double().eval()
     x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
     found = trace(core, core, x, lambda y: y[2, 1, 0])
@@ -145,37 +159,40 @@ def test_the_core_can_still_be_explained(change, nodes):
 
 @pytest.mark.parametrize("change", ONLY_SERIES)
 @pytest.mark.parametrize("nodes", ["patch", "time"])
-def test_what_only_series_have(change, nodes):
-    with pytest.raises(FighterError, match=f'nodes="{nodes}".* needs nodes="series"'):
+def test_some_changes_need_series_as_nodes(change, nodes):
+    with pytest.raises(FighterError, match=f"over {nodes} .* needs series"):
         CHANGES[change](build(nodes))
 
 
 @pytest.mark.parametrize(
     ("change", "options", "words"),
     [
-        *((name, {"kappa": 1}, "needs kappa") for name in CHANGES if "hop" in name),
-        *((name, {"model": "linear"}, "needs model") for name in ["no basis", "feed-forward"]),
+        *((name, {"kappa": 1}, "needs a κ of at least 2") for name in CHANGES if "hop" in name),
+        *(
+            (name, {"model": "linear"}, "needs the model fighter")
+            for name in ["no basis", "feed-forward"]
+        ),
         ("no normalisation", {"normalise": False}, "not normalised by their mean"),
-        ("last value", {"normalise": False}, "not normalised: build"),
+        ("last value", {"normalise": False}, "not normalised$"),
         ("no affine", {"normalise": False}, "no factor and shift"),
-        ("cycle moved", {"period": None}, "give it a period"),
+        ("cycle moved", {"period": None}, "needs a period"),
     ],
 )
-def test_what_would_change_nothing_is_refused(change, options, words):
+def test_change_without_an_effect_is_refused(change, options, words):
     with pytest.raises(FighterError, match=words):
         CHANGES[change](build(**options))
 
 
-def test_no_change_undoes_another():
+def test_changes_that_exclude_each_other_are_refused():
     with pytest.raises(FighterError, match="not normalised by their mean"):
         CHANGES["no normalisation"](CHANGES["last value"](build()))
     with pytest.raises(FighterError, match="before hop dropout"):
         CHANGES["scalar hops"](CHANGES["hop dropout"](build()))
-    with pytest.raises(FighterError, match="has feed-forward"):
+    with pytest.raises(FighterError, match="feed-forward networks already"):
         CHANGES["feed-forward"](CHANGES["feed-forward"](build()))
 
 
-def test_changes_can_be_made_together():
+def test_changes_can_be_combined():
     network, batch = build(), batch_of()
     for name in set(CHANGES) - {"last value", "no normalisation", "no affine"}:
         if name not in ("scalar hops", "hop dropout"):
@@ -188,14 +205,14 @@ def test_changes_can_be_made_together():
 # ---- the frame -------------------------------------------------------------------------------
 
 
-def test_no_normalisation():
+def test_no_normalisation_leaves_windows_as_they_are():
     network, batch = build(), batch_of()
     wanted = ForecastNet(network.core, period=4, covariates=(0, 1), normalise=False)
     wanted.cycle, wanted.covariates = network.cycle, network.covariates
     assert torch.equal(ask(CHANGES["no normalisation"](network), batch), ask(wanted, batch))
 
 
-def test_no_affine():
+def test_no_affine_is_factor_one_and_shift_zero():
     network, batch = build(), batch_of()
     network.affine.factor.data.fill_(1)
     network.affine.shift.data.fill_(0)
@@ -205,8 +222,8 @@ def test_no_affine():
     assert not any("affine" in name for name in changed.state_dict())
 
 
-def test_cycle_outside_is_in_the_units_of_the_data():
-    """A profile added to the data and to the cycle is added to the forecast, and nothing else."""
+def test_moved_cycle_is_in_the_units_of_the_data():
+    """Adding a profile to the data and to the cycle adds it to the forecast, and nothing else."""
 
     def answer(network):
         batch = batch_of()
@@ -223,14 +240,14 @@ def test_cycle_outside_is_in_the_units_of_the_data():
     assert not torch.allclose(found, wanted, rtol=1e-2, atol=1e-2)
 
 
-def test_cycle_outside_without_a_profile_is_no_change():
+def test_moved_cycle_without_a_profile_has_no_effect():
     network, batch = build(), batch_of(missing=True)
     network.cycle.profile.data.zero_()
     wanted = ask(network, batch)
     torch.testing.assert_close(ask(CHANGES["cycle moved"](network), batch), wanted)
 
 
-def test_last_value_is_the_last_that_was_seen():
+def test_last_value_is_the_last_observed_one():
     network, batch = build(), batch_of(missing=True)
     wanted_std = network.window(batch, batch.start).std
     z, _, _, last, std, *_ = CHANGES["last value"](network).window(batch, batch.start)
@@ -247,7 +264,7 @@ def test_last_value_is_the_last_that_was_seen():
 # ---- the core --------------------------------------------------------------------------------
 
 
-def test_no_basis():
+def test_no_basis_leaves_the_identity():
     correlation = 0.9 ** torch.arange(LOOKBACK)
     for network, steps in ((build(), False), (CHANGES["no basis"](build()), True)):
         network.core.prepare(correlation)
@@ -255,16 +272,16 @@ def test_no_basis():
         assert torch.equal(network.core.embed.basis, torch.eye(LOOKBACK)) == steps
 
 
-def test_linear_head():
+def test_linear_head_is_linear():
     core = CHANGES["linear head"](build()).core.eval()
     x, y = torch.randn(2, 1, SERIES, 16)
     both = core.readout(x + y, SERIES) + core.readout(0 * x, SERIES)
-    per_member = core.readout(x, SERIES) + core.readout(y, SERIES)
-    torch.testing.assert_close(both, per_member)
+    separate = core.readout(x, SERIES) + core.readout(y, SERIES)
+    torch.testing.assert_close(both, separate)
     assert [tuple(p.shape) for p in core.head.parameters()] == [(10, 16), (10,)]
 
 
-def test_time_graph_first_adds_what_patches_of_a_series_say():
+def test_time_graph_first_adds_a_graph_over_patches_to_the_embedding():
     core, plain = CHANGES["time graph first"](build()).core.eval(), build().core.eval()
     x = torch.randn(2, SERIES, LOOKBACK)
     inner = core.embed.time
@@ -284,14 +301,14 @@ def test_time_graph_first_adds_what_patches_of_a_series_say():
 
 
 def layers_of(change, **options):
-    """The first layer as it was and as it is, and an input."""
+    """Return the first layer before and after a change, and an input."""
     plain, changed = build(**options), CHANGES[change](build(**options))
     layers = [net.core.double().eval().encoder.layers[0] for net in (plain, changed)]
     return *layers, torch.randn(2, SERIES, 16, dtype=torch.float64)
 
 
 def with_graph(layer, x, graph):
-    """The layer's formula with its matrices formed."""
+    """Compute the layer's formula with explicit matrices."""
     blocks = layer.blocks(layer.norm(x))
     sums = sum(
         torch.linalg.matrix_power(graph, power) @ block
@@ -302,7 +319,7 @@ def with_graph(layer, x, graph):
 
 @every_graph
 @pytest.mark.parametrize("powers", [(0, 1, 2), (1, 3)])
-def test_lazy_and_centred_hops(adjacency, powers):
+def test_lazy_and_centred_hops_follow_their_formula(adjacency, powers):
     for change in ("lazy hops", "centred hops"):
         plain, changed, x = layers_of(change, adjacency=adjacency, powers=powers)
         a, eye = plain.graph(x), torch.eye(SERIES, dtype=torch.float64)
@@ -311,12 +328,12 @@ def test_lazy_and_centred_hops(adjacency, powers):
         torch.testing.assert_close(changed.graph(x), wanted)
         torch.testing.assert_close(changed(x), with_graph(plain, x, wanted))
         assert not torch.allclose(changed(x), plain(x))
-        with pytest.raises(FighterError, match="take neither"):
+        with pytest.raises(FighterError, match="mask"):
             changed(x, causal=True)
 
 
 @every_graph
-def test_scalar_hops_are_a_layer_with_multiples_of_one_matrix(adjacency):
+def test_scalar_hops_are_multiples_of_one_matrix(adjacency):
     plain, changed, x = layers_of("scalar hops", adjacency=adjacency, kappa=4)
     values = changed.values
     assert values.scalars[..., 0].T.tolist() == [[1, 1, 0.25, 0.25]] * 2  # a row for each head
@@ -335,7 +352,7 @@ def test_scalar_hops_are_a_layer_with_multiples_of_one_matrix(adjacency):
     assert before - after == 3 * 16 * 16 - 4 * 2
 
 
-@pytest.mark.parametrize("nodes", ["series", "patch", "time"])
+@pytest.mark.parametrize("nodes", NODES)
 def test_hop_dropout_acts_in_training_only(nodes):
     plain, changed, batch = build(nodes), CHANGES["hop dropout"](build(nodes)), batch_of()
     assert torch.equal(ask(changed, batch), ask(plain, batch))
@@ -363,7 +380,7 @@ def test_hop_dropout_drops_whole_hops_and_keeps_the_mean(powers):
         assert abs(dropped.double().mean() - 0.1) < 0.01
         torch.testing.assert_close(block.mean(0), full[0], rtol=0.02, atol=0)
     both = ((fates[-1] == 0) & (fates[-2] == 0)).double().mean()
-    assert both == pytest.approx(0 if powers[-2] == 0 else 0.01, abs=0.004)  # hops apart
+    assert both == pytest.approx(0 if powers[-2] == 0 else 0.01, abs=0.004)  # independent
 
 
 @pytest.mark.parametrize("nodes", ["series", "patch", "time"])
@@ -389,9 +406,18 @@ def windows(count=40):
     return Windows.over(rows, None, LOOKBACK, HORIZON, future_covariates=known, calendar=calendar)
 
 
-@pytest.mark.parametrize("nodes", ["series", "patch", "time"])
-@pytest.mark.parametrize("change", [None, "scalar hops", "centred hops", "hop dropout"])
-def test_diagnose_gives_plain_numbers(nodes, change):
+@pytest.mark.parametrize(
+    ("nodes", "change"),
+    [
+        ("series", None),
+        ("patch", None),
+        ("time", None),
+        ("series", "scalar hops"),
+        ("patch", "centred hops"),
+        ("time", "hop dropout"),
+    ],
+)
+def test_diagnose_returns_plain_numbers(nodes, change):
     network = build(nodes).train()
     network = network if change is None else CHANGES[change](network)
     data = windows()
@@ -400,7 +426,7 @@ def test_diagnose_gives_plain_numbers(nodes, change):
     assert list(found) == ["spectral gap", *each]
     assert all(type(number) is float for number in found.values())
     assert network.training
-    assert diagnose(network, data) == found  # as in evaluation
+    assert diagnose(network, data) == found  # dropout is off
     assert not network.core.encoder.layers[0]._forward_pre_hooks
 
 
@@ -411,14 +437,14 @@ def test_diagnose_is_the_mean_over_layers_and_heads():
     for layer in (first, second):
         layer.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     network(batch, batch.start + 3)
-    pairs = zip((first, second), inputs, strict=True)  # lazy: with what stays
+    pairs = zip((first, second), inputs, strict=True)  # with the part that stays
     tables = [measure(hop_parts(layer, x, staying=True)).table() for layer, x in pairs]
     rows = [row for table in tables for row in table]
     found = diagnose(network, data, start_step=3)
     for name, key, power in [
         ("hop 2 share", "norm_share", 2),
         ("hop 1 dispersion", "dispersion", 1),
-        ("hop 2 redundancy", "redundancy", 1),  # with the next one, there
+        ("hop 2 redundancy", "redundancy", 1),  # the table compares with the next hop
         ("spectral gap", "spectral_gap", 0),
     ]:
         wanted = [row[key] for row in rows if row["power"] == power]
@@ -426,32 +452,32 @@ def test_diagnose_is_the_mean_over_layers_and_heads():
     assert diagnose(network, data) != found
 
 
-def test_diagnose_tells_copies_from_others():
+def test_diagnose_recognises_copies():
     network = build(layers=1, adjacency="static")
     (layer,) = network.core.encoder.layers
-    layer.adjacency.logits.data.zero_()  # every row the same: A² = A
+    layer.adjacency.logits.data.zero_()  # all rows are equal: A² = A
     found = diagnose(network, windows())
     assert found["hop 2 redundancy"] == pytest.approx(1, abs=1e-5)
     assert found["hop 2 dispersion"] == pytest.approx(0, abs=1e-5)
     assert found["spectral gap"] == pytest.approx(1, abs=1e-5)
     layer.adjacency.logits.data.copy_(10 * torch.eye(SERIES).roll(1, 0) - 5)  # a ring
-    per_member = diagnose(network, windows())
-    assert per_member["hop 2 redundancy"] < 0.9
-    assert per_member["hop 2 dispersion"] == pytest.approx(1, abs=1e-4)
-    assert per_member["spectral gap"] == pytest.approx(0, abs=1e-4)
+    ring = diagnose(network, windows())
+    assert ring["hop 2 redundancy"] < 0.9
+    assert ring["hop 2 dispersion"] == pytest.approx(1, abs=1e-4)
+    assert ring["spectral gap"] == pytest.approx(0, abs=1e-4)
     layer.values.weight.data.unflatten(0, (3, -1))[2].zero_()
     assert diagnose(network, windows())["hop 2 share"] == 0
     assert 0 < diagnose(network, windows())["hop 1 share"] < 1
 
 
-def test_diagnose_has_nothing_to_say_without_hops():
+def test_diagnose_is_empty_without_hops():
     assert diagnose(build(kappa=1), windows()) == {}
     assert diagnose(build(model="itransformer", width=16, heads=2), windows()) == {}
     assert diagnose(build(powers=(1, 2)), windows()).keys() >= {"hop 1 share", "hop 2 redundancy"}
     assert "hop 1 redundancy" not in diagnose(build(powers=(1, 2)), windows())
 
 
-def test_members_are_changed_each_for_itself_or_not_at_all():
+def test_members_are_changed_independently_or_not_at_all():
     network = CHANGES["linear head"](build(members=2)).eval()
     batch = batch_of()
     per_member = network(batch, batch.start, per_member=True)
@@ -461,5 +487,5 @@ def test_members_are_changed_each_for_itself_or_not_at_all():
     assert torch.equal(changed[0], per_member[0])
     assert not torch.equal(changed[1], per_member[1])
     for change in ("scalar hops", "hop dropout", "feed-forward"):
-        with pytest.raises(FighterError, match="needs members=1"):
+        with pytest.raises(FighterError, match="single member"):
             CHANGES[change](build(members=2))

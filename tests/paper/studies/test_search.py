@@ -1,49 +1,60 @@
 import re
 
-from fighter.benchmark.datasets import file_dataset
-from fighter.benchmark.page import write_page
-from fighter.benchmark.runs import Environment, add_rows, perform
+from fighter.benchmark.datasets import with_files
+from fighter.benchmark.result import Record
+from fighter.benchmark.runs import Environment, perform
+from fighter.forecasting.config import Config
 from fighter.forecasting.forecaster import Forecaster
 from paper.studies import search
 from paper.studies.changes import CHANGES
 
-from ...benchmark.test_contest import path, table  # noqa: F401
-from .test_ablations import ORIGIN
 
-
-def test_settings_are_compared_before_the_test_rows(monkeypatch, path, table, tmp_path):  # noqa: F811
-    space = {"width": (8,), "lookback": (24,), "change": ("linear head",)}
-    monkeypatch.setattr(search, "SPACE", space)
-    source = file_dataset(path)
-    runs = search.plan([source], [*search.variants()], [0, 1], 6, 12)
-    labels = ["default", "width=8", "lookback=24", "linear head"]
-    assert [run.tags["variant"] for run in runs[::2]] == labels
+def test_settings_are_compared_with_the_default(monkeypatch, dataset, tmp_path):
+    monkeypatch.setattr(search, "SPACE", {"width": (8,), "lookback": (24,)})
+    monkeypatch.setattr(search, "CHANGES", ("linear head",))
+    runs = search.plan([dataset], [*search.variants()], [0, 1], 6, 12, max_epochs=1)
+    names = ["default", "width=8", "lookback=24", "linear head"]
+    assert [run.tags["variant"] for run in runs[::2]] == names
     assert [run.settings["lookback"] for run in runs[::2]] == [12, 12, 24, 12]
-    rows = perform(runs, tmp_path / "runs", Environment(files={source.sha256: source.file}))
-
-    # Other test rows, same results.
-    changed = table.copy()
-    changed.loc[table.index >= 0.8 * len(table), ["a", "b"]] *= 7
-    changed.to_csv(tmp_path / "other.csv", index=False)
-    other = file_dataset(tmp_path / "other.csv")
-    place = Environment(files={other.sha256: other.file})
-    (again,) = perform(search.plan([other], [], [0], 6, 12), tmp_path / "again", place)
-    assert again["result"]["mse"] == rows[0]["result"]["mse"]
-
-    before = [{**row, "around": "another"} for row in rows[:2]]
-    for kept in (before, rows[:3], rows):  # the same cells again take the place of the old
-        add_rows(tmp_path / search.FILE, {"provenance": ORIGIN}, kept, search.cell)
-    said = write_page(tmp_path, tmp_path / "page.md")
-    assert re.search(r"^\| default \| 0\.\d{4} / 0\.\d{4} \| 2 \|$", said, re.M)
-    assert re.search(r"^\| lookback=24 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
-    assert re.search(r"^\| width=8 \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$", said, re.M)
-    now, then = re.findall(r"^\*\*12 steps to 6\*\*, default: (.*)$", said, re.M)
-    assert now.startswith("adjacency=lazy, layers=1, kappa=3, heads=8, members=4, discount=8.0")
-    assert then == "another"
+    assert all(run.settings["inner"] for run in runs)  # the test rows are not looked at
+    rows = perform(runs, tmp_path / "runs", with_files(Environment(), [dataset]))
+    text = search.section(rows)
+    assert re.search(r"^\| default \| \d\.\d{4} / \d\.\d{4} \| 2 \|$", text, re.M)
+    for name in names[1:]:
+        line = rf"^\| {re.escape(name)} \| [+-]\d+\.\d% / [+-]\d+\.\d% \| 2 \|$"
+        assert re.search(line, text, re.M), name
 
 
-def test_every_setting_is_one():
-    for options in search.variants().values():
-        given = {name: value for name, value in options.items() if name != "change"}
-        assert Forecaster(4, **given).get_params().items() >= given.items()
-        assert options.get("change", "linear head") in CHANGES
+def row(default: dict, note: str, variant: str = "default") -> Record:
+    return {
+        "variant": variant, "baseline": variant == "default", "data": "load", "seed": 0,
+        "default": default, "note": note, "lookback": 12, "settings": {"horizon": 6},
+        "result": {"mse": 1.0, "mae": 1.0},
+    }  # fmt: skip
+
+
+def test_table_of_the_present_default_comes_first():
+    rows = [row({"layers": 9}, "by hand"), row({"layers": 9}, ""), row(dict(search.DEFAULT), "")]
+    titles = re.findall(r"^\*\*look-back 12, horizon 6\*\*, (.*)$", search.section(rows), re.M)
+    present = ", ".join(f"{name}={value}" for name, value in search.DEFAULT.items())
+    assert titles == [f"default: {present}", "default: layers=9 (by hand)", "default: layers=9"]
+
+
+def test_other_defaults_are_other_cells():
+    rows = [row({"layers": 9}, ""), row({"layers": 9}, "by hand"), row({"layers": 1}, "")]
+    assert len({search.cell(found) for found in rows}) == 3
+
+
+def test_every_setting_exists():
+    for variant in search.variants().values():
+        Config.from_flat(horizon=4, verbose=False, **variant.options)
+        assert variant.change in (None, *CHANGES)
+
+
+def test_default_of_the_titles_is_the_default(table):
+    model = Forecaster.from_flat(horizon=4, lookback=8, max_epochs=1, verbose=False, device="cpu")
+    chosen = model.fit(table.head(60)).plan.model
+    shown = dict(search.DEFAULT)
+    assert shown.pop("discount") == model.training.discount
+    assert shown.pop("bounds") == model.frame.bounds
+    assert {name: getattr(chosen, name) for name in shown} == shown

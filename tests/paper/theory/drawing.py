@@ -1,7 +1,16 @@
-"""Random inputs and strict comparison, apart from what the theory room uses itself."""
+"""Random inputs and a strict comparison that do not use the code under test."""
 
+import pytest
 import torch
 from torch import Tensor
+
+from paper.theory.models import ACTIVATIONS
+
+each_activation = pytest.mark.parametrize(
+    ("sigma", "seed"),
+    [(sigma, seed) for seed, sigma in enumerate(ACTIVATIONS)],
+    ids=[sigma.name for sigma in ACTIVATIONS],
+)
 
 
 def normal(seed: int, *shapes: tuple[int, ...]) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""Claims made in words: what holds of them, in numbers."""
+"""What holds of the claims that the paper makes in words."""
 
 import math
 
@@ -10,7 +10,7 @@ from tests.paper.theory.drawing import normal
 
 
 def mixing_rate(X: torch.Tensor, W_Q: torch.Tensor, W_K: torch.Tensor, scale: float) -> float:
-    """|λ₂| of the attention matrix: how much of a hop survives the next."""
+    """Return |λ₂| of the attention matrix: how much of a hop survives the next."""
     A = models.softmax_adjacency(X @ W_Q, X @ W_K, scale)
     return torch.linalg.eigvals(A).abs().sort(descending=True).values[1].item()
 
@@ -28,12 +28,12 @@ def test_scale_by_input_width_flattens_attention() -> None:
 
 
 def residual_slopes(a: float, c: float) -> tuple[float, float]:
-    """Slopes of c (x + relu(a x)) left and right of zero: all there is to it."""
+    """Return the slopes of c (x + relu(a x)) left and right of zero, which determine it."""
     return c * (1 + min(a, 0.0)), c * (1 + max(a, 0.0))
 
 
 def best_fit(left: float, right: float) -> float:
-    """Least relative error of c (x + relu(a x)) to the given slopes, over a wide grid of a."""
+    """Return the least relative error of c (x + relu(a x)) to given slopes, over many a."""
     best = math.inf
     for exponent in torch.linspace(-4, 6, 2001).tolist():
         for a in (10**exponent, -(10**exponent)):

@@ -1,4 +1,4 @@
-"""Each closed form against autograd, on inputs drawn here."""
+"""Each closed-form gradient equals autograd's, on inputs drawn here."""
 
 import pytest
 import torch
@@ -6,23 +6,19 @@ from torch import Tensor
 from torch.func import grad, jacrev
 
 from paper.theory import gradients, models
-from paper.theory.models import ACTIVATIONS, Activation
-from tests.paper.theory.drawing import assert_equal, normal
+from paper.theory.models import ACTIVATIONS, Activation, Gcn, Layer, Transformer
+from tests.paper.theory.drawing import assert_equal, each_activation, normal
 
-SEEDS = (0, 1, 2)
 SIZES = ((7, 5, 3, 4), (6, 1, 1, 1), (4, 6, 1, 3))  # nodes, width, key, hidden
-activations = pytest.mark.parametrize("sigma", ACTIVATIONS, ids=lambda sigma: sigma.name)
-seeds = pytest.mark.parametrize("seed", SEEDS)
 
 
-@activations
-def test_slope_is_the_derivative(sigma: Activation) -> None:
-    (u,) = normal(0, (50,))
+@each_activation
+def test_slope_is_the_derivative(sigma: Activation, seed: int) -> None:
+    (u,) = normal(seed, (50,))
     assert_equal(sigma.slope(u), grad(lambda v: sigma.value(v).sum())(u))
 
 
-@seeds
-@activations
+@each_activation
 @pytest.mark.parametrize(
     ("powers_1", "powers_2"), [((0, 1, 2), (0, 1)), ((1,), (0,)), ((1,), (1,)), ((0,), (0, 2, 3))]
 )
@@ -31,92 +27,79 @@ def test_gcn(
 ) -> None:
     n, d, _, h = SIZES[0]
     shapes = (n, n), (n, d), (len(powers_1) * d, h), (len(powers_2) * h,)
-    A, X, W_1, w = normal(seed, *shapes)
-    net = (A, X, W_1, w, sigma, powers_1, powers_2)
-    to_w = jacrev(lambda v: models.gcn(A, X, W_1, v, *net[4:]))(w)
-    to_W_1 = jacrev(lambda v: models.gcn(A, X, v, w, *net[4:]))(W_1)
-    assert_equal(gradients.gcn_output_weights(*net), to_w)
-    assert_equal(gradients.gcn_hidden_weights(*net), to_W_1)
+    net = Gcn(*normal(seed, *shapes), sigma, powers_1, powers_2)
+    to_w = jacrev(lambda value: models.gcn(net._replace(w=value)))(net.w)
+    to_W_1 = jacrev(lambda value: models.gcn(net._replace(W_1=value)))(net.W_1)
+    assert_equal(gradients.gcn_output_weights(net), to_w)
+    assert_equal(gradients.gcn_hidden_weights(net), to_W_1)
 
 
-TRANSFORMER = (
-    (gradients.transformer_query_weights, 1),
-    (gradients.transformer_key_weights, 2),
-    (gradients.transformer_value_weights, 3),
-    (gradients.transformer_output_weights, 4),
-)
-
-
-@seeds
-@activations
+@each_activation
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize(("closed_form", "argument"), TRANSFORMER, ids=lambda at: str(at)[:40])
-def test_transformer(closed_form, argument: int, size, sigma: Activation, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("weights", "closed_form"),
+    [
+        ("W_Q", gradients.transformer_query_weights),
+        ("W_K", gradients.transformer_key_weights),
+        ("V", gradients.transformer_value_weights),
+        ("w", gradients.transformer_output_weights),
+    ],
+)
+def test_transformer(weights: str, closed_form, size, sigma: Activation, seed: int) -> None:
     S, d, p, h = size
-    weights = normal(seed, (S, d), (d, p), (d, p), (d, h), (h,))
-    scale = d**-0.5
-
-    def output(value: Tensor) -> Tensor:
-        return models.transformer(
-            *weights[:argument], value, *weights[argument + 1 :], sigma, scale
-        )
-
-    truth = jacrev(output)(weights[argument])
-    assert_equal(closed_form(*weights, sigma, scale), truth)
+    net = Transformer(
+        *normal(seed, (S, d), (d, p), (d, p), (d, h), (h,)), sigma=sigma, scale=d**-0.5
+    )
+    output = jacrev(lambda value: models.transformer(net._replace(**{weights: value})))
+    assert_equal(closed_form(net), output(getattr(net, weights)))
 
 
-layers = pytest.mark.parametrize("kappa", [1, 2, 3, 5])
-masks = pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
-
-
-def draw_layer(seed: int, kappa: int) -> list[Tensor]:
+def draw_layer(seed: int, kappa: int, causal: bool = False) -> Layer:
     S, d, p, h = SIZES[0]
-    return normal(seed, (S, d), (d, p), (d, p), (kappa, d, h))
-
-
-@seeds
-@layers
-@masks
-@activations
-def test_layer_gradients(kappa: int, causal: bool, sigma: Activation, seed: int) -> None:
-    weights = draw_layer(seed, kappa)
-    S, h = len(weights[0]), weights[3].shape[-1]
-    (C,) = normal(seed + 100, (S, h))
     mask = models.causal_mask(S) if causal else None
+    return Layer(*normal(seed, (S, d), (d, p), (d, p), (kappa, d, h)), scale=0.4, mask=mask)
 
-    def loss(X: Tensor, W_Q: Tensor, W_K: Tensor, W: Tensor) -> Tensor:
-        return (C * sigma.value(models.layer(X, W_Q, W_K, W, 0.4, mask))).sum()
 
-    G = C * sigma.slope(models.layer(*weights, 0.4, mask))
-    closed = gradients.layer_gradients(*weights, G, 0.4, mask)
-    for value, truth in zip(closed, grad(loss, argnums=(0, 1, 2, 3))(*weights), strict=True):
+KAPPAS = (1, 2, 3, 5)
+LAYERS = [  # every κ with every σ; each of both with and without a mask, and with every seed
+    pytest.param(kappa, sigma, (a + b) % 2 == 1, (2 * a + b) % 3, id=f"{kappa}-{sigma.name}")
+    for a, kappa in enumerate(KAPPAS)
+    for b, sigma in enumerate(ACTIVATIONS)
+]
+layers = pytest.mark.parametrize(("kappa", "sigma", "causal", "seed"), LAYERS)
+
+
+@layers
+def test_layer_gradients(kappa: int, sigma: Activation, causal: bool, seed: int) -> None:
+    at = draw_layer(seed, kappa, causal)
+    (C,) = normal(seed + 100, (len(at.X), at.W.shape[-1]))
+
+    def loss(*weights: Tensor) -> Tensor:
+        return (C * sigma.value(models.layer(Layer(*weights, at.scale, at.mask)))).sum()
+
+    closed = gradients.layer_gradients(at, C * sigma.slope(models.layer(at)))
+    for value, truth in zip(closed, grad(loss, argnums=(0, 1, 2, 3))(*at[:4]), strict=True):
         assert_equal(value, truth)
 
 
-@seeds
 @layers
-@masks
-@activations
-def test_layer_jacobians(kappa: int, causal: bool, sigma: Activation, seed: int) -> None:
-    weights = draw_layer(seed, kappa)
-    S, h = len(weights[0]), weights[3].shape[-1]
-    (w,) = normal(seed + 100, (h,))
-    mask = models.causal_mask(S) if causal else None
+def test_layer_jacobians(kappa: int, sigma: Activation, causal: bool, seed: int) -> None:
+    at = draw_layer(seed, kappa, causal)
+    (w,) = normal(seed + 100, (at.W.shape[-1],))
 
-    def output(X: Tensor, W_Q: Tensor, W_K: Tensor, W: Tensor) -> Tensor:
-        return sigma.value(models.layer(X, W_Q, W_K, W, 0.4, mask)) @ w
+    def output(*weights: Tensor) -> Tensor:
+        return sigma.value(models.layer(Layer(*weights, at.scale, at.mask))) @ w
 
-    closed = gradients.layer_jacobians(*weights, w, sigma, 0.4, mask)
-    for value, truth in zip(closed, jacrev(output, argnums=(1, 2, 3))(*weights), strict=True):
+    closed = gradients.layer_jacobians(at, w, sigma)
+    for value, truth in zip(closed, jacrev(output, argnums=(1, 2, 3))(*at[:4]), strict=True):
         assert_equal(value, truth)
 
 
-@seeds
-@layers
+@pytest.mark.parametrize(("kappa", "seed"), [(1, 0), (2, 1), (3, 2), (5, 0)])
 def test_adjacency_gradient_and_its_softmax_shift(kappa: int, seed: int) -> None:
-    X, W_Q, W_K, W = draw_layer(seed, kappa)
+    at = draw_layer(seed, kappa)
+    A, X, W = at.attention, at.X, at.W
     (G,) = normal(seed + 100, (len(X), W.shape[-1]))
-    A = models.softmax_adjacency(X @ W_Q, X @ W_K, 0.4)
     truth = grad(lambda edges: (G * models.multi_hop(edges, X, W)).sum())(A)
     assert_equal(gradients.adjacency_gradient(A, X, W, G), truth)
     shift = (A * truth).sum(-1)
@@ -126,35 +109,37 @@ def test_adjacency_gradient_and_its_softmax_shift(kappa: int, seed: int) -> None
 
 
 def test_two_hops_with_no_self_term_are_the_transformer() -> None:
-    X, W_Q, W_K, W = draw_layer(0, 2)
-    W[0] = 0
-    (w,) = normal(7, (W.shape[-1],))
-    net = (X, W_Q, W_K, W[1], w, models.GELU, 0.4)
-    closed = gradients.layer_jacobians(X, W_Q, W_K, W, w, models.GELU, 0.4)
-    assert_equal(closed.W_Q, gradients.transformer_query_weights(*net))
-    assert_equal(closed.W_K, gradients.transformer_key_weights(*net))
-    assert_equal(closed.W[:, 1], gradients.transformer_value_weights(*net))
+    at = draw_layer(0, kappa=2)
+    at.W[0] = 0
+    (w,) = normal(7, (at.W.shape[-1],))
+    net = Transformer(at.X, at.W_Q, at.W_K, at.W[1], w, models.GELU, at.scale)
+    closed = gradients.layer_jacobians(at, w, models.GELU)
+    assert_equal(closed.W_Q, gradients.transformer_query_weights(net))
+    assert_equal(closed.W_K, gradients.transformer_key_weights(net))
+    assert_equal(closed.W[:, 1], gradients.transformer_value_weights(net))
 
 
 def test_from_three_hops_a_node_moves_the_attention_of_the_others() -> None:
     """With κ=2 row j of ∂f/∂W_Q is a multiple of X_j; with κ=3 it leaves that line."""
     ranks: list[int] = []
     for kappa in (2, 3):
-        X, W_Q, W_K, W = draw_layer(0, kappa)
-        (w,) = normal(7, (W.shape[-1],))
-        closed = gradients.layer_jacobians(X, W_Q, W_K, W, w, models.GELU, 0.4)
+        at = draw_layer(0, kappa)
+        (w,) = normal(7, (at.W.shape[-1],))
+        closed = gradients.layer_jacobians(at, w, models.GELU)
         ranks.append(int(torch.linalg.matrix_rank(closed.W_Q[0])))
     assert ranks == [1, 3]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_dtype_is_kept(dtype: torch.dtype) -> None:
-    X, W_Q, W_K, W = (weights.to(dtype) for weights in draw_layer(0, 3))
-    w = torch.ones(W.shape[-1], dtype=dtype)
-    G = torch.ones(len(X), W.shape[-1], dtype=dtype)
+    at = draw_layer(0, kappa=3)
+    at = Layer(*(weights.to(dtype) for weights in at[:4]), scale=at.scale)
+    w = torch.ones(at.W.shape[-1], dtype=dtype)
+    G = torch.ones(len(at.X), at.W.shape[-1], dtype=dtype)
+    net = Transformer(at.X, at.W_Q, at.W_K, at.W[0], w, models.GELU, at.scale)
     found = [
-        *gradients.layer_gradients(X, W_Q, W_K, W, G, 0.4),
-        *gradients.layer_jacobians(X, W_Q, W_K, W, w, models.RELU, 0.4),
-        gradients.transformer_query_weights(X, W_Q, W_K, W[0], w, models.GELU, 0.4),
+        *gradients.layer_gradients(at, G),
+        *gradients.layer_jacobians(at, w, models.RELU),
+        gradients.transformer_query_weights(net),
     ]
     assert {value.dtype for value in found} == {dtype}

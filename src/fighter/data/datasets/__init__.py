@@ -1,1 +1,1 @@
-"""Known data sets: the catalogue, downloads, generated tables."""
+"""Known data sets: the catalogue, downloads and synthetic tables."""

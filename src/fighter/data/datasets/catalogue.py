@@ -1,4 +1,4 @@
-"""Known data sets: where they come from, what is odd about them, and how to get at them."""
+"""Known data sets: their origin, their peculiarities, and how to find, fetch and load them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ _AG = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_
 
 @dataclass(frozen=True)
 class Part:
-    """One file of a data set. ``sha256`` is of ``file``; other copies have theirs in ``copies``."""
+    """One file of a data set; ``sha256`` is its checksum, ``copies`` are other formats of it."""
 
     file: str
     url: str | None = None
     sha256: str | None = None
-    verified: bool = False  # True: computed from a file at hand; False: as others publish it
+    verified: bool = False  # True: we computed the checksum; False: as published
     copies: Mapping[str, str] = field(default_factory=dict)  # file name -> sha256
 
     @property
@@ -36,8 +36,8 @@ class Part:
 
 
 @dataclass(frozen=True)
-class DataSet:
-    """An entry of the catalogue."""
+class CatalogueEntry:
+    """A data set of the catalogue."""
 
     name: str
     title: str
@@ -46,14 +46,16 @@ class DataSet:
     licence: str
     freq: str | None = None
     split: str = "70/10/20"
-    folder: str = ""  # where collections of benchmarks keep it
+    folder: str = ""  # its folder in collections of benchmark data
     missing_values: tuple[float, ...] = ()
     data_notes: tuple[str, ...] = ()
 
 
-def _ett(name: str, freq: str, sha256: str, parquet: Mapping[str, str] | None = None) -> DataSet:
+def _ett(
+    name: str, freq: str, sha256: str, parquet: Mapping[str, str] | None = None
+) -> CatalogueEntry:
     rows = "17,420 rows" if freq == "h" else "69,680 rows"
-    return DataSet(
+    return CatalogueEntry(
         name,
         f"Electricity transformer {name[-1]}: six loads and the oil temperature OT, {rows}",
         {"all": Part(f"{name}.csv", f"{_ETT}{name}.csv", sha256, copies=parquet or {})},
@@ -67,7 +69,7 @@ def _ett(name: str, freq: str, sha256: str, parquet: Mapping[str, str] | None = 
 
 
 _ENTRIES = (
-    DataSet(
+    CatalogueEntry(
         "weather",
         "Weather station at Jena, 2020: 21 indicators every 10 minutes, 52,696 rows",
         {
@@ -85,14 +87,14 @@ _ENTRIES = (
         folder="weather",
         missing_values=(-9999,),
         data_notes=(
-            "-9999 stands for missing: 50 times in OT, 30 in max. PAR, once in wv, all within the "
-            "first 70 % of the rows. A plain standard scaler is wrecked by it (the standard "
-            "deviation of OT becomes 383.96 instead of 18.18).",
+            "-9999 stands for missing data: 50 times in OT, 30 times in max. PAR, once in wv, all "
+            "within the first 70 % of the rows. Unless it is left out, it spoils standard scaling "
+            "(the standard deviation of OT becomes 383.96 instead of 18.18).",
             "2020-05-12 06:00 appears twice; nine stamps from 2020-05-29 09:40 on are missing.",
             "OT is the CO2 concentration.",
         ),
     ),
-    DataSet(
+    CatalogueEntry(
         "electricity",
         "Hourly consumption of 321 clients, 26,304 rows",
         {
@@ -111,8 +113,8 @@ _ENTRIES = (
         folder="electricity",
         data_notes=(
             "The stamps (2016 to 2019) are not real: the measurements are from 2012 to 2014.",
-            "The parts last840, first1000 and 2cols are slices; numbers on them are not numbers on "
-            "the benchmark.",
+            "The parts last840, first1000 and 2cols are slices; results on them cannot be compared "
+            "with the benchmark.",
         ),
     ),
     _ett(
@@ -124,7 +126,7 @@ _ENTRIES = (
     _ett("ETTh2", "h", "a3dc2c597b9218c7ce1cd55eb77b283fd459a1d09d753063f944967dd6b9218b"),
     _ett("ETTm1", "15min", "6ce1759b1a18e3328421d5d75fadcb316c449fcd7cec32820c8dafda71986c9e"),
     _ett("ETTm2", "15min", "db973ca252c6410a30d0469b13d696cf919648d0f3fd588c60f03fdbdbadd1fd"),
-    DataSet(
+    CatalogueEntry(
         "eia_demand_hourly",
         "Hourly electricity demand of 118 US balancing authorities, 2020 to 2024, 43,848 rows",
         {
@@ -138,12 +140,12 @@ _ENTRIES = (
         licence="CC BY 4.0",
         freq="h",
         data_notes=(
-            "One column 'cleaned demand (MW)' of each of 118 files, put side by side (UTC); "
-            "AEC is left out, it is zero for its last 29,226 hours.",
+            "The column 'cleaned demand (MW)' of 118 files, side by side (UTC). AEC is left out "
+            "because it is zero for its last 29,226 hours.",
             "PSEI: 20 % of the hours are imputed, 2.3 % are zero.",
         ),
     ),
-    DataSet(
+    CatalogueEntry(
         "agnews",
         "News articles of four classes: 120,000 to train on, 7,600 to test",
         {
@@ -164,54 +166,52 @@ _ENTRIES = (
         licence="unknown; the corpus page allows research and other non-commercial use",
         split="official",
         data_notes=(
-            "html remains such as #39; and literal backslashes are in the original.",
+            "The original contains HTML remains such as #39; and literal backslashes.",
             "train_partial holds 43,361 of the 120,000 articles.",
         ),
     ),
 )
-CATALOGUE: Mapping[str, DataSet] = {entry.name: entry for entry in _ENTRIES}
+CATALOGUE: Mapping[str, CatalogueEntry] = {entry.name: entry for entry in _ENTRIES}
 
 
-def entry(name: str, part: str | None = None) -> tuple[DataSet, Part]:
-    """Look up a data set (in any case) and one of its parts, by default the first."""
+def entry(name: str, part: str | None = None) -> tuple[CatalogueEntry, Part]:
+    """Look up a data set, in upper or lower case, and one of its parts (default: the first)."""
     names = {known.casefold(): known for known in CATALOGUE}
     if name.casefold() not in names:
-        raise FighterError(f"There is no data set {name!r}; known are {listing(CATALOGUE)}.")
+        raise FighterError(f"there is no data set {name!r}; the catalogue has {listing(CATALOGUE)}")
     found = CATALOGUE[names[name.casefold()]]
     if part is not None and part not in found.parts:
-        raise FighterError(f"{name} has no part {part!r}; it has {listing(found.parts)}.")
+        raise FighterError(f"{name} has {listing(found.parts)}", argument="part", value=part)
     return found, found.parts[part or next(iter(found.parts))]
 
 
-def places(data_dir: str | Path | None = None) -> list[Path]:
-    """List the folders where data sets are looked for, the first to be written to."""
+def search_folders(data_dir: str | Path | None = None) -> list[Path]:
+    """List the folders that are searched for data sets; downloads go to the first."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fighter"
     given = (data_dir, os.environ.get("FIGHTER_DATA"))
-    return [*(Path(place).expanduser() for place in given if place), cache]
+    return [*(Path(folder).expanduser() for folder in given if folder), cache]
 
 
 def find(name: str, data_dir: str | Path | None = None, part: str | None = None) -> Path:
     """Find the file of a data set in ``data_dir``, then ``$FIGHTER_DATA``, then the cache."""
     dataset, wanted = entry(name, part)
-    folders = places(data_dir)
-    for folder in folders:
-        for place in (folder, folder / dataset.folder):
+    folders = search_folders(data_dir)
+    for root in folders:
+        for folder in (root, root / dataset.folder):
             for file in wanted.names:
-                if (place / file).is_file():
-                    return place / file
-    alternative = (
-        f"Fetch it with: fighter data fetch {dataset.name}"
-        if wanted.url
-        else f"It has to be put there by hand, see {dataset.home}"
-    )
+                if (folder / file).is_file():
+                    return folder / file
+    remedy = f"put it there by hand, see {dataset.home}"
+    if wanted.url:
+        remedy = f"download it with: fighter data fetch {dataset.name}"
     raise FighterError(
         f"{dataset.name} was not found: looked for {' or '.join(wanted.names)} in "
-        f"{', '.join(map(str, folders))}. {alternative}"
+        f"{', '.join(map(str, folders))}; {remedy}"
     )
 
 
 def at_hand(name: str, data_dir: str | Path | None = None, part: str | None = None) -> bool:
-    """Whether the file of a data set is on this machine."""
+    """Return True if the file of a data set is on this machine."""
     try:
         return find(name, data_dir, part).is_file()
     except FighterError:
@@ -228,9 +228,9 @@ def fetch(
     dataset, wanted = entry(name, part)
     if wanted.url is None:
         raise FighterError(
-            f"{dataset.name} ({wanted.file}) has no single file to fetch; see {dataset.home}"
+            f"{dataset.name} ({wanted.file}) cannot be downloaded as one file; see {dataset.home}"
         )
-    target = places(data_dir)[0] / wanted.file
+    target = search_folders(data_dir)[0] / wanted.file
     return download(wanted.url, target, sha256=wanted.sha256, progress=progress)
 
 
@@ -242,26 +242,31 @@ def load(
     *,
     file: Path | None = None,
 ) -> Any:
-    """Read a data set as a pandas table; ``clean`` empties the cells that mark missing data.
+    """Read a data set as a pandas table.
 
-    It is looked for as :func:`find` does, unless ``file`` says where it is.
+    Args:
+        name: name of the data set.
+        data_dir: folder to search first.
+        clean: empty the cells that stand for missing data (default: False).
+        part: which part of the data set (default: the first).
+        file: the file itself (default: the result of :func:`find`).
     """
     dataset, _ = entry(name, part)
     path = file or find(name, data_dir, part)
-    bare = dataset.name == "agnews" and path.suffix == ".csv"  # no header, classes from 1 on
-    table = read_table(path, ("label", "title", "description") if bare else None)
-    if bare:
+    headless = dataset.name == "agnews" and path.suffix == ".csv"  # no header, classes count from 1
+    table = read_table(path, ("label", "title", "description") if headless else None)
+    if headless:
         table["label"] -= 1
     if dataset.name == "weather":
-        table = table.rename(columns=_mend_weather)
+        table = table.rename(columns=_repair_weather)
     if clean and dataset.missing_values:
         numbers = table.select_dtypes("number").columns
         table[numbers] = table[numbers].mask(table[numbers].isin(dataset.missing_values))
     return table
 
 
-def _mend_weather(column: str) -> str:
-    """Mend three names that hold a broken character in every copy."""
+def _repair_weather(column: str) -> str:
+    """Repair three column names that have a broken character in every copy."""
     if "\ufffd" not in column:
         return column
     return column.replace("\ufffdmol/m\ufffd", "umol/m2").replace("W/m\ufffd", "W/m2")

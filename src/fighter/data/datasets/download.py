@@ -1,6 +1,5 @@
-"""Downloads that survive stalls and cuts, and do not leave half a file behind."""
+"""Downloads that resume after stalls and interruptions and never leave half a file."""
 
-import hashlib
 import http.client
 import time
 import urllib.error
@@ -8,10 +7,11 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from ..._files import file_sha256
 from ...errors import FighterError
 
 _CHUNK = 1 << 16
-_WORTH_ANOTHER_TRY = (408, 425, 429, 500, 502, 503, 504)
+_RETRY_CODES = (408, 425, 429, 500, 502, 503, 504)
 
 
 def download(
@@ -23,15 +23,21 @@ def download(
     timeout: float = 30,
     retries: int = 3,
 ) -> Path:
-    """Fetch ``url`` to ``path``.
+    """Download ``url`` to ``path``. Proxies are taken from the environment.
 
-    Bytes gather in ``path.part`` and are taken up again there after a stall (``timeout`` seconds
-    without a byte) or a cut; after ``retries`` tries in a row without a new byte it gives up. The
-    file gets its name only when it is whole and its checksum is right. ``progress(done, total)`` is
-    called as bytes arrive. Proxies are taken from the environment.
+    Bytes are collected in ``path.part``, also over several calls. The file gets its name only when
+    it is complete and its checksum is right.
+
+    Args:
+        url: a web address.
+        path: the file to write.
+        sha256: expected checksum (default: not checked).
+        progress: called with the bytes received and the total, if known, as they arrive.
+        timeout: seconds without a byte after which to reconnect (default: 30).
+        retries: tries in a row without a new byte before giving up (default: 3).
     """
     if not url.startswith(("https://", "http://")):
-        raise FighterError(f"{url} is no web address; it must begin with https:// or http://.")
+        raise FighterError(f"{url} is not a web address that begins with https:// or http://")
     path = Path(path)
     part = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,9 +49,9 @@ def download(
             break
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code not in _WORTH_ANOTHER_TRY:
+            if error.code not in _RETRY_CODES:
                 raise FighterError(
-                    f"{url} answered {error.code} {error.reason}. Is the address right?"
+                    f"{url} answered {error.code} {error.reason}; check the address"
                 ) from None
             reason: Exception = error
         except (OSError, http.client.HTTPException) as error:
@@ -53,23 +59,17 @@ def download(
         failures = 1 if _size(part) > before else failures + 1
         if failures > retries:
             raise FighterError(
-                f"{url} could not be fetched: {reason} ({retries + 1} tries). {_size(part)} bytes "
-                f"are kept in {part}; run the same again to go on from there."
+                f"{url} could not be downloaded: {reason} ({retries + 1} tries); {_size(part)} "
+                f"bytes are kept in {part}, and the same command resumes from there"
             ) from reason
         time.sleep(min(0.1 * 2**failures, 5))
-    if sha256 is not None and (found := file_sha256(part)) != sha256:
+    if sha256 is not None and (actual := file_sha256(part)) != sha256:
         part.unlink()
         raise FighterError(
-            f"What came from {url} has sha256 {found}, expected {sha256}; it was deleted. "
-            "Run the same again; if this repeats, the file at that address has changed."
+            f"the file from {url} has sha256 {actual}, expected {sha256}, and was deleted; "
+            "try again, and if this repeats, the file at that address has changed"
         )
     return part.replace(path)
-
-
-def file_sha256(path: str | Path) -> str:
-    """Compute the checksum of a file."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _size(path: Path) -> int:
@@ -79,9 +79,9 @@ def _size(path: Path) -> int:
 def _receive(
     url: str, part: Path, progress: Callable[[int, int | None], None] | None, timeout: float
 ) -> None:
-    """Append what is missing to ``part``; raise if the connection ends too early."""
+    """Append the missing bytes to ``part``; raise if the connection ends too early."""
     done = _size(part)
-    # Bytes as they are on disk: a compressed transfer could not be taken up in its middle.
+    # Ask for uncompressed bytes: a compressed transfer could not be resumed.
     headers = {"User-Agent": "fighter", "Accept-Encoding": "identity"}
     if done:
         headers["Range"] = f"bytes={done}-"
@@ -93,7 +93,7 @@ def _receive(
             raise
         error.close()
         total = error.headers.get("Content-Range", "").rpartition("/")[2]
-        if total != str(done):  # the part is longer than the file: it is of another file
+        if total != str(done):  # the part is longer than the file, so it belongs to another
             part.unlink()
             raise ConnectionError("the server has fewer bytes than were kept") from None
         return

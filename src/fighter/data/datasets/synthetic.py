@@ -1,4 +1,4 @@
-"""A generated grid: the hourly load of several zones, with links between them that are known."""
+"""A synthetic power grid: the hourly load of several zones, with known links between them."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,7 +10,7 @@ from ...errors import FighterError
 from ..files import import_pandas
 
 _NAMES = ("north", "south", "east", "west", "coast", "valley", "hills", "harbour", "plain", "lakes")
-_PERSISTENCE = 0.4  # of a zone's own part from hour to hour
+_PERSISTENCE = 0.4  # autocorrelation of a zone's own component from hour to hour
 _LONGEST_LAG = 12
 _WARM_UP = 200
 
@@ -19,7 +19,8 @@ _WARM_UP = 200
 class Link:
     """``target`` follows ``source`` by ``lag`` hours.
 
-    ``weight`` is the share of the variance of the target's hourly news that comes from the source.
+    ``weight`` is the share of the variance of the target's hourly innovations that comes from the
+    source.
     """
 
     source: str
@@ -30,7 +31,7 @@ class Link:
 
 @dataclass(frozen=True, eq=False)
 class GridLoad:
-    """Hourly load (MW) and temperature (°C) of N zones, and the links that were planted."""
+    """Hourly load (MW) and temperature (°C) of N zones, and the links between them."""
 
     zones: tuple[str, ...]
     times: np.ndarray  # datetime64[us] [T]
@@ -39,7 +40,7 @@ class GridLoad:
     links: tuple[Link, ...]
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Give the long table as columns: ``unique_id, ds, y, temperature``."""
+        """Return the columns of a long table: ``unique_id, ds, y, temperature``."""
         return {
             "unique_id": np.repeat(np.array(self.zones), len(self.times)),
             "ds": np.tile(self.times, len(self.zones)),
@@ -48,9 +49,9 @@ class GridLoad:
         }
 
     def frame(self, backend: Literal["pandas", "polars", "pyarrow"] = "pandas") -> Any:
-        """Give the long table as a pandas, polars or pyarrow table."""
+        """Return a long table of pandas, polars or pyarrow."""
         if backend == "pandas":
-            import_pandas()  # its absence is told with the remedy
+            import_pandas()  # raises an error that names the extra
         columns = {
             name: nw.new_series(name, values.tolist(), nw.String(), backend=backend)
             if name == "unique_id"
@@ -63,12 +64,18 @@ class GridLoad:
 def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLoad:
     """Generate the load of ``zones`` zones for ``hours`` hours from 2024-01-01 on.
 
-    A zone's load is a daily and a weekly cycle, an answer to its temperature, and its own part.
-    That own part follows, by a few hours, the own part of another zone: each zone but the first
-    has one such link, and there are no circles. The same seed gives the same numbers everywhere.
+    A zone's load has a daily and a weekly cycle, a response to its temperature, and an own
+    component. The own component of each zone but the first follows that of another zone by a few
+    hours; these links form a tree. The same seed gives the same numbers on every machine.
+
+    Args:
+        hours: number of hours (default: 26 weeks).
+        zones: number of zones (default: 6).
+        seed: seed of the random numbers (default: 0).
     """
-    if hours < 1 or zones < 1:
-        raise FighterError(f"hours={hours} and zones={zones} must both be at least 1.")
+    for name, value in (("hours", hours), ("zones", zones)):
+        if value < 1:
+            raise FighterError("needs a whole number of at least 1", argument=name, value=value)
     draw = _Draw(seed)
     names = _NAMES[:zones] + tuple(f"zone_{i}" for i in range(len(_NAMES), zones))
     order = np.argsort(draw.uniform(zones))
@@ -78,7 +85,7 @@ def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLo
         lag = 1 + int(draw.uniform(1)[0] * _LONGEST_LAG)
         weight = round(0.45 + 0.15 * float(draw.uniform(1)[0]), 3)
         links.append(Link(names[source], names[target], lag, weight))
-    own = _own_parts(draw, names, links, hours)
+    own = _own_components(draw, names, links, hours)
 
     hour = np.arange(hours)[:, None]
     day, week, year = (2 * np.pi * hour / period for period in (24, 168, 8766))
@@ -90,31 +97,33 @@ def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLo
     shift, morning = 0.6 * draw.uniform(zones) - 0.3, 0.06 + 0.06 * draw.uniform(zones)
     daily = -0.16 * np.cos(day - 0.7 + shift) - morning * np.cos(2 * day - 1.2 + shift)
     weekend = -0.08 * (hour // 24 % 7 >= 5)
-    answer = 0.0006 * (temperature - 16) ** 2  # heating below, cooling above
-    load = level * (1 + daily + weekend + 0.02 * np.sin(week) + answer + 0.05 * own)
+    response = 0.0006 * (temperature - 16) ** 2  # heating below, cooling above
+    load = level * (1 + daily + weekend + 0.02 * np.sin(week) + response + 0.05 * own)
     times = np.datetime64("2024-01-01", "us") + np.arange(hours) * np.timedelta64(3600, "s")
-    # Rounded, so that the last bits of a machine's arithmetic do not show.
+    # Rounding hides differences between machines in the last bits.
     return GridLoad(names, times, load.round(1), temperature.round(2), tuple(links))
 
 
-def _own_parts(draw: "_Draw", names: tuple[str, ...], links: list[Link], hours: int) -> np.ndarray:
-    """Run the zones' own parts hour by hour, each of variance about one. ``[hours, zones]``"""
-    place = {name: i for i, name in enumerate(names)}
+def _own_components(
+    draw: "_Draw", names: tuple[str, ...], links: list[Link], hours: int
+) -> np.ndarray:
+    """Simulate the own component of each zone, of variance about one: ``[hours, zones]``."""
+    column = {name: i for i, name in enumerate(names)}
     weight, lag, source = np.zeros(len(names)), np.ones(len(names), int), np.arange(len(names))
     for link in links:
-        i = place[link.target]
-        weight[i], lag[i], source[i] = link.weight, link.lag, place[link.source]
+        i = column[link.target]
+        weight[i], lag[i], source[i] = link.weight, link.lag, column[link.source]
     noise = np.sqrt(1 - weight) * draw.normal((hours + _WARM_UP, len(names)))
     own = np.zeros((hours + _WARM_UP, len(names)))
     fresh = np.sqrt(1 - _PERSISTENCE**2)
     for t in range(_LONGEST_LAG, len(own)):
-        news = np.sqrt(weight) * own[t - lag, source] + noise[t]
-        own[t] = _PERSISTENCE * own[t - 1] + fresh * news
+        innovation = np.sqrt(weight) * own[t - lag, source] + noise[t]
+        own[t] = _PERSISTENCE * own[t - 1] + fresh * innovation
     return own[_WARM_UP:]
 
 
 def _smooth(noise: np.ndarray, persistence: float) -> np.ndarray:
-    """Turn white noise into a slow walk around zero, of variance about one."""
+    """Turn white noise into a slow process around zero, of variance about one."""
     walk = np.zeros_like(noise)
     walk[0] = noise[0]
     for t in range(1, len(noise)):
@@ -123,7 +132,7 @@ def _smooth(noise: np.ndarray, persistence: float) -> np.ndarray:
 
 
 class _Draw:
-    """Random numbers made of uniform ones only, which are the same in every version of numpy."""
+    """Random numbers from uniform ones, which are the same in every version of numpy."""
 
     def __init__(self, seed: int) -> None:
         self.generator = np.random.Generator(np.random.PCG64(seed))

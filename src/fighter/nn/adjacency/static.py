@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..._typing import Float
-from ...errors import FighterError
+from ...errors import FighterError, check_count
 from ...hops import Hop, explicit_hop, hidden_nodes, masked_softmax
-from .._checks import Graph, Nodes, check_count
+from .._checks import Graph, Nodes
 from .base import Adjacency, Sizes
 
 

@@ -1,0 +1,207 @@
+"""The settings of a forecaster, as typed dataclasses that check themselves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields
+from math import inf
+from typing import Any, Literal, Self
+
+from ..errors import FighterError, check_bool, check_count, check_number, did_you_mean
+from ..models import MODELS, ModelConfig, find_model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What surrounds the network: the same for every model.
+
+    Args:
+        cycle: length of the learned cycle: "auto", a number of steps, or None for no cycle
+            (default: "auto"). Seasonal naive learns no cycle; it repeats a season of this length.
+        calendar: add the time of the year as a feature, and without a cycle the time of the day
+            and of the week (default: True).
+        reversion: learn how quickly forecasts revert to the series' long-run mean and variance
+            (default: True).
+        bounds: detect natural bounds of a series, such as zero for rainfall, and keep forecasts
+            within them (default: True).
+    """
+
+    cycle: int | str | None = "auto"
+    calendar: bool = True
+    reversion: bool = True
+    bounds: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cycle, str) and self.cycle != "auto":
+            raise FighterError(
+                'needs "auto", a number of steps, or None', argument="cycle", value=self.cycle
+            )
+        if self.cycle not in ("auto", None):
+            check_count("cycle", self.cycle)
+        for name in ("calendar", "reversion", "bounds"):
+            check_bool(name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How the network is trained.
+
+    Args:
+        max_epochs: largest number of passes over the training windows (default: enough for 2,000
+            steps, 10 to 200).
+        batch_size: windows per step, over all processes together (default: 32, fewer for more than
+            128 series).
+        lr: learning rate at the top of the cosine schedule (default: 0.001, or 0.002 for several
+            members and at least 30,000 training values).
+        weight_decay: weight decay of AdamW (default: 0).
+        ema: decay of the moving average of the weights, which is evaluated and kept; 0 turns it
+            off (default: 0.9995).
+        patience: epochs without a better validation score before early stopping (default: at least
+            3, and 400 steps).
+        loss: loss of the point forecast, "mae" or "mse" (default: "mae").
+        discount: how much less later steps count in training: 1 / (1 + discount) one season (at
+            least 24 steps) after the first; 0 turns it off (default: 8).
+        compile: compile the network on CUDA (default: False).
+    """
+
+    max_epochs: int | None = None
+    batch_size: int | None = None
+    lr: float | None = None
+    weight_decay: float = 0.0
+    ema: float = 0.9995
+    patience: int | None = None
+    loss: Literal["mae", "mse"] = "mae"
+    discount: float = 8.0
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "batch_size", "patience"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        for name in ("weight_decay", "discount"):
+            check_number(name, getattr(self, name), "a number, 0 or more", lambda x: 0 <= x < inf)
+        if self.lr is not None:
+            check_number("lr", self.lr, "a number above 0", lambda x: 0 < x < inf)
+        check_number("ema", self.ema, "a number from 0 to below 1", lambda x: 0 <= x < 1)
+        if self.loss not in ("mae", "mse"):
+            raise FighterError("needs mae or mse", argument="loss", value=self.loss)
+        check_bool("compile", self.compile)
+
+
+@dataclass(repr=False, eq=False)
+class Config:
+    """All settings of a :class:`~fighter.Forecaster`, which documents them."""
+
+    horizon: int
+    lookback: int | None = None
+    _: KW_ONLY
+    model: str | ModelConfig = "fighter"
+    level: Sequence[float] | None = None
+    quantiles: Sequence[float] | None = None
+    frame: Frame = field(default=Frame())
+    training: Training = field(default=Training())
+    freq: str | int | None = None
+    id_col: str = "unique_id"
+    time_col: str = "ds"
+    target_col: str = "y"
+    past: Sequence[str] = ()
+    future: Sequence[str] = ()
+    missing_values: Sequence[float] = ()
+    validation: int | None = None
+    seed: int = 0
+    device: str | None = None
+    verbose: bool = True
+
+    def __post_init__(self) -> None:
+        find_model(self.model)
+        for name, kind in (("frame", Frame), ("training", Training)):
+            if not isinstance(getattr(self, name), kind):
+                raise FighterError(
+                    f"needs a fighter.{kind.__name__} object",
+                    argument=name,
+                    value=getattr(self, name),
+                )
+        for name in ("level", "quantiles", "past", "future", "missing_values"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
+                raise FighterError(f"needs a list, such as [{value!r}]", argument=name, value=value)
+        check_count("horizon", self.horizon)
+        if self.lookback is not None:
+            check_count("lookback", self.lookback)
+        level, quantiles = as_list(self.level), as_list(self.quantiles)
+        if level and quantiles:
+            raise FighterError("pass either level or quantiles, not both", argument="quantiles")
+        if outside := [q for q in level if not 0 < q < 100]:
+            raise FighterError(
+                f"{outside[0]} is not between 0 and 100 per cent", argument="level", value=level
+            )
+        if outside := [q for q in quantiles if not 0 < q < 1]:
+            raise FighterError(
+                f"{outside[0]} is not between 0 and 1", argument="quantiles", value=quantiles
+            )
+
+    @classmethod
+    def from_flat(cls, **settings: Any) -> Self:
+        """Build from flat settings, as configuration files and stored results have them.
+
+        .. code-block:: python
+
+            Forecaster.from_flat(horizon=24, model="fighter", kappa=4, cycle=None, lr=1e-3)
+
+        Names of the model, the frame and the training are distributed over their dataclasses.
+        """
+        return cls(**nest(settings))
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """The config object of the model, also where only its name was given."""
+        return find_model(self.model)
+
+    @property
+    def interval_levels(self) -> tuple[float, ...]:
+        """The prediction intervals that were asked for, in per cent, in rising order."""
+        return tuple(sorted(as_list(self.level)))
+
+    @property
+    def quantile_levels(self) -> tuple[float, ...]:
+        """The quantiles to predict, as fractions, in rising order."""
+        if quantiles := as_list(self.quantiles):
+            return tuple(sorted({float(q) for q in quantiles}))
+        tails = [(100 - level) / 200 for level in as_list(self.level)]
+        return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
+
+
+def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Distribute flat settings over the arguments of a :class:`Config`."""
+    model = find_model(settings.get("model", "fighter"))
+    homes = {"model": model, "frame": Frame(), "training": Training()}
+    owner = {f.name: home for home, part in homes.items() for f in fields(part)}
+    own = {f.name for f in fields(Config)}
+    nested: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in settings.items():
+        if name in owner:
+            parts.setdefault(owner[name], {})[name] = value
+        elif name in own:
+            nested[name] = value
+        else:
+            raise unknown_setting(name, value, model, {*own, *owner})
+    for home, values in parts.items():
+        nested[home] = type(homes[home])(**values)
+    return nested
+
+
+def unknown_setting(name: str, value: Any, model: ModelConfig, known: set[str]) -> FighterError:
+    """Return the error for a setting that the model does not have, or that nothing has."""
+    having = [n for n, kind in MODELS.items() if name in {f.name for f in fields(kind)}]
+    if having:
+        reason = (
+            f"model {model.name!r} has no such setting; leave it out, or choose a model that has "
+            f"it: {', '.join(having)}"
+        )
+    else:
+        reason = f"there is no such setting.{did_you_mean(name, known)}"
+    return FighterError(reason, argument=name, value=value)
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return the values as a list; None is the empty list."""
+    return [] if values is None else list(values)
