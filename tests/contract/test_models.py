@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from jaxtyping import TypeCheckError
 from safetensors.torch import load, save
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from fighter.data.windows import Batch
+from fighter.errors import FighterError
 from fighter.models import MODELS, ForecastNet, Task, build_core
 
 from ..pairs import pairs
@@ -172,3 +174,10 @@ def test_a_cuda_graph_can_record_a_step(variant):
             y = core(torch.empty(2, 20, 3), torch.empty(2, 2))
             if list(core.parameters()):
                 y.float().sum().backward()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_tests_check_the_shapes_of_every_core(name):
+    core = build_core(name, Task(12, 4, 3))
+    with pytest.raises((TypeCheckError, FighterError)):
+        core(torch.zeros(12, 3))

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import torch
 
@@ -14,6 +16,7 @@ from fighter.nn import (
     MixedAdjacency,
     StaticAdjacency,
 )
+from fighter.nn import adjacency as adjacency_folder
 from fighter.nn.adjacency import KINDS, Sizes, find_adjacency, make_adjacency
 
 from ..pairs import pairs
@@ -146,6 +149,17 @@ def test_a_new_kind_is_one_class(ring, nodes):
         optimiser.step()
     assert losses[-1] < 0.5 * losses[0]
     assert core.encoder.layers[0].adjacency.gate.any()  # the graph has learned too
+
+
+def test_a_file_in_the_folder_is_enough(tmp_path, monkeypatch):
+    source = "from .static import StaticAdjacency\nclass Free(StaticAdjacency, kind='free'): ...\n"
+    (tmp_path / "free.py").write_text(source)
+    monkeypatch.setattr(adjacency_folder, "__path__", [*adjacency_folder.__path__, str(tmp_path)])
+    adjacency_folder.register_all()
+    try:
+        assert isinstance(FighterLayer(8, adjacency="free", nodes=5).adjacency, StaticAdjacency)
+    finally:
+        del KINDS["free"], sys.modules["fighter.nn.adjacency.free"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from ..nn.members import linear
 from .base import Context, Core, ModelConfig, Past, Task, value_or
 from .embedding import TimeEmbedding, add_context, context_map, time_basis
 
-Nodes = Literal["series", "patch", "time"]
+NodeKind = Literal["series", "patch", "time"]
 
 
 class FighterNet(Core):
@@ -163,7 +163,7 @@ class Fighter(ModelConfig):
 
     name, column, network = "fighter", "Fighter", FighterNet
 
-    nodes: Nodes = "series"
+    nodes: NodeKind = "series"
     kappa: int = 3
     powers: tuple[int, ...] | None = None
     heads: int = 8
@@ -180,7 +180,7 @@ class Fighter(ModelConfig):
     def __post_init__(self) -> None:
         """Check the values."""
         super().__post_init__()
-        if self.nodes not in get_args(Nodes):
+        if self.nodes not in get_args(NodeKind):
             raise FighterError("needs series, patch or time", argument="nodes", value=self.nodes)
         if self.powers is not None:
             object.__setattr__(self, "powers", check_powers(self.powers))

@@ -189,9 +189,7 @@ class LSHAttention(nn.Module):
         self.qk = nn.Linear(width, width, bias=False)
         self.value = nn.Linear(width, width, bias=False)
         self.out = nn.Linear(width, width)
-        draw = torch.Generator().manual_seed(
-            0
-        )  # independent of the weights' seed, because they are not saved
+        draw = torch.Generator().manual_seed(0)  # not the weights' seed: rotations are not saved
         fixed = torch.randn(heads, rounds, width // heads, COLUMNS, generator=draw)
         self.register_buffer("rotations", fixed, persistent=False)
 

@@ -30,7 +30,7 @@ MODELS: Mapping[str, type[ModelConfig]] = {
 
 
 def find_model(model: str | ModelConfig) -> ModelConfig:
-    """Return the config of a model by its name, with the default options; a config is returned."""
+    """Return the config of a model by its name; a config is returned as it is."""
     if isinstance(model, ModelConfig):
         return model
     if not isinstance(model, str) or model not in MODELS:

@@ -18,15 +18,7 @@ from .layer import FighterLayer
 from .transformer import TransformerEncoder
 
 __all__ = [
-    "Adjacency",
-    "CosineAdjacency",
-    "DynamicAdjacency",
-    "FighterEncoder",
-    "FighterLayer",
-    "FlexibleGCN",
-    "LazyAdjacency",
-    "MixedAdjacency",
-    "StaticAdjacency",
-    "TransformerEncoder",
+    "Adjacency", "CosineAdjacency", "DynamicAdjacency", "FighterEncoder", "FighterLayer",
+    "FlexibleGCN", "LazyAdjacency", "MixedAdjacency", "StaticAdjacency", "TransformerEncoder",
     "to_fighter",
-]
+]  # fmt: skip

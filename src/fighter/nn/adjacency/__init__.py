@@ -17,18 +17,16 @@ from .lazy import LazyAdjacency
 from .mixed import MixedAdjacency
 from .static import StaticAdjacency
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
-
 __all__ = [
-    "KINDS",
-    "Adjacency",
-    "CosineAdjacency",
-    "DynamicAdjacency",
-    "LazyAdjacency",
-    "MixedAdjacency",
-    "Sizes",
-    "StaticAdjacency",
-    "find_adjacency",
-    "make_adjacency",
-]
+    "KINDS", "Adjacency", "CosineAdjacency", "DynamicAdjacency", "LazyAdjacency", "MixedAdjacency",
+    "Sizes", "StaticAdjacency", "find_adjacency", "make_adjacency",
+]  # fmt: skip
+
+
+def register_all() -> None:
+    """Import every file of this folder, so that its classes register themselves."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+
+
+register_all()
