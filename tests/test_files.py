@@ -14,9 +14,14 @@ def test_a_file_appears_only_after_success(tmp_path, durable):
         assert not path.exists()
         assert temporary.parent == path.parent
     assert path.read_text() == "whole"
-    with pytest.raises(ZeroDivisionError), atomic_write(path, durable=durable) as temporary:
-        temporary.write_text("half")
-        raise ZeroDivisionError
+
+    def fail():
+        with atomic_write(path, durable=durable) as temporary:
+            temporary.write_text("half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert [file.read_text() for file in path.parent.iterdir()] == ["whole"]
 
 
