@@ -11,7 +11,7 @@ check_annotations("fighter.hops", "fighter.nn", "fighter.models", "fighter.train
 
 torch.set_num_threads(1)  # the tests run one process per core
 
-# A busy machine is slow, not wrong.
+# No deadline: a busy machine is slow, but not wrong.
 settings.register_profile("fighter", deadline=None)
 settings.load_profile("fighter")
 
@@ -23,7 +23,7 @@ def _seed():
 
 @pytest.fixture
 def usual_ctrl_c():
-    """As in a terminal: tests in the background, and all they start, may be told to ignore it."""
+    """Handle Ctrl-C as in a terminal; background processes may be started to ignore it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -31,7 +31,7 @@ def usual_ctrl_c():
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Real data sets; on a machine without them the tests that need them are skipped."""
+    """Return the folder of real data sets; without it, skip the test."""
     folder = Path(__file__).resolve().parents[1].parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("real data sets are not on this machine (../shared/data)")

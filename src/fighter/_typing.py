@@ -1,7 +1,7 @@
 """Shapes in signatures: ``Float[Tensor, "batch heads nodes width"]``.
 
-With jaxtyping installed (the tests have it) the shapes are checked on every call; without it,
-as in a plain install, an annotation means just its array type.
+The tests check them on every call (``tests/shapes.py``). Without jaxtyping, as in a plain install,
+an annotation stands for its array type alone.
 """
 
 from typing import TYPE_CHECKING, Any
