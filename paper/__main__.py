@@ -25,6 +25,9 @@ COMMANDS = {
     "reproduce": Command(
         "paper.commands", "reproduce", "Run the paper's experiments again and judge its claims."
     ),
+    "study": Command(
+        "paper.studies.__main__", "main", "Study the forecaster: ablations, search, small tables."
+    ),
 }
 
 
@@ -64,6 +67,8 @@ def _run(arguments: list[str]) -> int:
 
     command = COMMANDS[name]
     function = getattr(import_module(command.module), command.function)
+    if name == "study":  # the studies parse their own flags
+        return function(rest)
     return tyro.cli(function, prog=f"python -m paper {name}", args=rest) or 0
 
 

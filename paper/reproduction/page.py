@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fighter._files import atomic_write
+from fighter.benchmark.page import join, origin
 from fighter.benchmark.result import markdown
 from fighter.benchmark.runs import read_results
 
@@ -56,11 +57,6 @@ def write_page(folder: Path, page: Path) -> str:
     return "\n".join([QUICK] * quick + lines)
 
 
-def join(words: str) -> str:
-    """Join the lines of each paragraph."""
-    return "\n\n".join(" ".join(part.split()) for part in words.strip().split("\n\n"))
-
-
 def _numbers(result: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers that the texts of the experiments contain."""
     scale = result["scale"]
@@ -69,17 +65,3 @@ def _numbers(result: dict[str, Any]) -> dict[str, Any]:
     if scale["articles"]:
         articles, scored = (f"{scale['articles']:,} articles", f"{scale['articles']:,} of {scored}")
     return {**scale, "seeds": len(scale["seeds"]), "articles": articles, "scored": scored}
-
-
-def origin(name: str, result: dict[str, Any]) -> str:
-    """Render where the numbers of a result come from."""
-    provenance, runs = result["provenance"], result["rows"]
-    minutes = sum(row["seconds"] for row in runs) / 60
-    took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
-    commits = ", ".join(dict.fromkeys(row["commit"] for row in runs))
-    return (
-        f"<sub>{len(runs)} run{'s' * (len(runs) > 1)}, {took} of run time in all; "
-        f"last call `{provenance['command']}`, "
-        f"{provenance['device']}, torch {provenance['torch']}, {provenance['date']}, "
-        f"code {commits}; `{name}`.</sub>"
-    )

@@ -21,6 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or given[0] in ("-h", "--help"):
         lines = "\n".join(f"  {name:<14}{summary}" for name, summary in COMMANDS.items())
         print(f"usage: python -m paper study NAME …\n\n{lines}\n\nNAME --help shows its options.")
+        print("Example: python -m paper study ablations --data weather ETTh1 --jobs 16")
         return 0
     name, *rest = given
     if name not in COMMANDS:
