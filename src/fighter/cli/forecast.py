@@ -22,6 +22,7 @@ from .messages import is_rank_zero
 from .options import make_forecaster, read_settings
 
 PAGES = (".html", ".htm")
+Say = Callable[[str], None]
 
 File = Annotated[str, arg(metavar="FILE")]
 OptionalFile = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
@@ -202,12 +203,7 @@ forecast.before_flags = fit.before_flags = read_settings  # pyright: ignore[repo
 
 
 def _train(
-    table: Any,
-    settings: Any,
-    say: Callable[[str], None],
-    static: Any = None,
-    ahead: Any = None,
-    **where: Any,
+    table: Any, settings: Any, say: Say, static: Any = None, ahead: Any = None, **where: Any
 ) -> tuple[Forecaster, Panel]:
     """Read the table once, fit, and say what was read, planned and reached."""
     model = make_forecaster(settings, verbose=is_rank_zero() and not settings.quiet)
@@ -231,11 +227,7 @@ def _seasonal_naive(model: Forecaster) -> Forecaster:
 
 
 def _deliver(
-    forecast: Forecast,
-    history: Panel,
-    out: Path | None,
-    plot: Path | None,
-    say: Callable[[str], None],
+    forecast: Forecast, history: Panel, out: Path | None, plot: Path | None, say: Say
 ) -> None:
     """Write or show the forecast, and draw it if asked to."""
     table = forecast.table("pandas")
@@ -271,7 +263,7 @@ def _optional_table(name: str | None, data_dir: Path | None) -> Any:
     return None if name is None else open_table(name, data_dir)
 
 
-def _speaker(settings: Any) -> Callable[[str], None]:
+def _speaker(settings: Any) -> Say:
     return _say if is_rank_zero() and not settings.quiet else _silence
 
 

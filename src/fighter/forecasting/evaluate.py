@@ -19,16 +19,10 @@ from .forecast import interval_ends
 
 
 def cross_validate(
-    config: Config,
-    panel: Panel,
-    device: torch.device,
-    *,
-    n_windows: int = 1,
-    step_size: int | None = None,
-    refit: bool = False,
+    config: Config, panel: Panel, device: torch.device, n_windows: int, step_size: int, refit: bool
 ) -> Any:
     """Forecast the last windows of a panel; see :meth:`fighter.Forecaster.cross_validation`."""
-    horizon, step_size = config.horizon, config.horizon if step_size is None else step_size
+    horizon = config.horizon
     for name, value in (("n_windows", n_windows), ("step_size", step_size)):
         if value < 1:
             raise FighterError("needs at least 1", argument=name, value=value)

@@ -32,13 +32,7 @@ def explain(
     """Explain forecasts after a panel, one graph per target.
 
     Series that end together share a window, so graphs come grouped by the end of their series.
-
-    Args:
-        fitted: the model.
-        panel: the history.
-        targets: series (by position) and steps (from 1).
-        future: a table with the future covariates, if there are any.
-        like: the type of table that graphs give (default: that of the panel).
+    ``like`` is the type of table that graphs give (default: that of the panel).
     """
     for _, step in targets:
         _check_step(step, fitted.plan.horizon)

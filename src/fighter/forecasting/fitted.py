@@ -54,11 +54,7 @@ class Fitted:
     def read(self, df: Any, static: Any = None, alternative: str | None = None) -> Panel:
         """Read a later table as the training table was read.
 
-        Args:
-            df: a table, or a panel read before.
-            static: static covariates, if ``df`` has new series.
-            alternative: what to suggest if the series differ from those trained on (default: the
-                settings under which the model would serve other series).
+        ``alternative`` is what to suggest if its series differ from those trained on.
         """
         trained = self.context
         if static is not None and not trained.static.shape[1]:
@@ -82,12 +78,7 @@ class Fitted:
     # ---- forecasts ------------------------------------------------------------------------
 
     def forecast(self, panel: Panel | None = None, future: Any = None) -> Forecast:
-        """Forecast the steps after the end of each series of a panel.
-
-        Args:
-            panel: the history (default: the end of the training table).
-            future: a table with the future covariates, if there are any.
-        """
+        """Forecast the steps after the end of each series; ``future`` holds future covariates."""
         panel = self.context if panel is None else panel
         steps, series = self.plan.horizon, panel.n_series
         times = np.zeros((steps, series), np.int64)
@@ -165,21 +156,14 @@ def fit_panel(
 ) -> Fitted:
     """Train on a panel.
 
-    Args:
-        config: the settings.
-        panel: the training table.
-        device: where to train.
-        start: a fitted model whose weights to continue from (default: new weights).
-        change: a function that changes the network before it is trained, for studies.
-        folder: where metrics and checkpoints go (default: nowhere).
-        tensorboard: also write TensorBoard's files to ``folder``.
+    Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
+    studies; metrics and checkpoints go to ``folder``.
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
-    if start is None:
-        preprocessing = Preprocessing.fit(panel, rows, bounds=config.frame.bounds)
-    else:
-        preprocessing = start.preprocessing
+    preprocessing = (
+        start.preprocessing if start else Preprocessing.fit(panel, rows, config.frame.bounds)
+    )
     check_rows(panel, plan.lookback, plan.horizon)
     start_step = preprocessing.start_step(panel)
     windows = with_targets(preprocessing.windows(panel, plan, device, preprocessing.scaler))
@@ -187,7 +171,7 @@ def fit_panel(
     if not len(training):
         raise FighterError("no window has an observed target to train on: give more history")
     if start is None:
-        network = _new_network(config, plan, preprocessing, panel, rows, change).to(device)
+        network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     else:
         network = copy.deepcopy(start.network)
     history = train(
@@ -213,17 +197,10 @@ def fit_panel(
 def group_by_end(
     config: Config, panel: Panel, future: Any, wanted: np.ndarray | None = None
 ) -> Iterator[tuple[Panel, np.ndarray, np.ndarray]]:
-    """Group the series of a panel by where they end, with the future covariates after it.
+    """Group the series of a panel by where they end.
 
-    Args:
-        config: the settings.
-        panel: the history.
-        future: a table with the future covariates, if there are any.
-        wanted: which series to forecast, bool ``[N]`` (default: all).
-
-    Yields:
-        The panel up to that end, the future covariates after it ``[H, N, F]``, and which series
-        end there (bool ``[N]``).
+    Yields the panel up to that end, the future covariates after it ``[H, N, F]``, and which series
+    end there (bool ``[N]``). ``wanted`` says which series are forecast (default: all).
     """
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
@@ -279,21 +256,17 @@ def build_network(plan: Plan, panel: Panel) -> ForecastNet:
 
 
 def _new_network(
-    config: Config,
-    plan: Plan,
-    preprocessing: Preprocessing,
-    panel: Panel,
-    rows: int,
-    change: Change | None,
+    seed: int, plan: Plan, scaler: Scaler, panel: Panel, change: Change | None
 ) -> ForecastNet:
     """Draw the weights and prepare the core with the lag correlations of the training rows."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
+        torch.manual_seed(seed)
         network = build_network(plan, panel)
         network = network if change is None else change(network)
+    rows = slice(panel.length - plan.validation)
+    values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)
-    values = torch.tensor(preprocessing.scaler.transform(panel.values[:rows]))
-    correlation = lag_correlation(values, torch.tensor(panel.observed[:rows]), lags)
+    correlation = lag_correlation(values, torch.tensor(panel.observed[rows]), lags)
     network.core.prepare(correlation.float())
     return network
 

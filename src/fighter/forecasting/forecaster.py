@@ -104,17 +104,13 @@ class Forecaster(Config, Estimator):
             panel = start.read(df, static, start.alternative or "warm_start=False")
             kept = ("horizon", "lookback", "model", "level", "quantiles", "frame")
             config = self._config(**{name: getattr(start.config, name) for name in kept})
+        device = self.torch_device
         self._fitted = fit_panel(
-            config,
-            panel,
-            device=self.torch_device,
-            start=start,
-            folder=where,
-            tensorboard=tensorboard,
+            config, panel, device=device, start=start, folder=where, tensorboard=tensorboard
         )
         if where is not None:
             self.save(where)
-            if World.join(self.torch_device).first:
+            if World.join(device).first:
                 remove_checkpoint(where)
         return self
 
@@ -168,13 +164,7 @@ class Forecaster(Config, Estimator):
         future: Any = None,
         static: Any = None,
     ) -> TemporalGraph:
-        """Return where one forecast comes from, exactly.
-
-        .. code-block:: python
-
-            graph = model.explain(unique_id="north", step=6)
-            print(graph.summary())
-            graph.edges(top=20)        # past values and their parts of the forecast
+        """Return where one forecast comes from, exactly: past values and their parts of it.
 
         ``unique_id`` may be left out if there is only one series; ``step`` counts from 1; ``df``,
         ``future`` and ``static`` are as in :meth:`predict`.
@@ -231,13 +221,10 @@ class Forecaster(Config, Estimator):
         Returns:
             One row per series, window and step: ``cutoff``, the forecast and ``y``.
         """
+        panel = read_panel(self, df, static)
+        step = self.horizon if step_size is None else step_size
         return scoring.cross_validate(
-            self._config(),
-            read_panel(self, df, static),
-            self.torch_device,
-            n_windows=n_windows,
-            step_size=step_size,
-            refit=refit,
+            self._config(), panel, self.torch_device, n_windows, step, refit
         )
 
     def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
@@ -258,10 +245,7 @@ class Forecaster(Config, Estimator):
     # ---- save and load --------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``, replacing a model saved there.
-
-        Of several processes that trained together, rank 0 writes.
-        """
+        """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
         config, tensors = pack(self.fitted)
         world = World.join(self.fitted.device)
         if world.first:

@@ -25,7 +25,7 @@ class Preprocessing:
     future: Scaler  # of future covariates, followed by static ones
 
     @classmethod
-    def fit(cls, panel: Panel, rows: int, *, bounds: bool = False) -> "Preprocessing":
+    def fit(cls, panel: Panel, rows: int, bounds: bool = False) -> "Preprocessing":
         """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training)."""
         scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
         late = ~panel.observed[:rows].any(0)  # a series that starts later has only its own rows
