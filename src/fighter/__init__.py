@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .forecasting.forecaster import Forecaster
     from .hops import multi_hop
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "DataWarning",
     "FighterError",

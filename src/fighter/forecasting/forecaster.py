@@ -45,9 +45,9 @@ class Forecaster(Config, Estimator):
         lookback: number of past steps the model sees (default: two seasons or two horizons, 96 to
             512, and at most a third of the rows).
         model: the model to train: a name such as "fighter", or a config object of
-            :mod:`fighter.models`, such as ``Fighter(kappa=4)`` (default: "fighter").
+            fighter.models, such as Fighter(kappa=4) (default: "fighter").
         level: prediction intervals in per cent, such as 80 and 95 (default: none).
-        quantiles: quantiles such as 0.1 and 0.9, instead of ``level`` (default: none).
+        quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "h" or "10min" (default: inferred).
