@@ -35,7 +35,6 @@ class Forecaster(Config, Estimator):
 
     What is left out is chosen from the data; ``model.plan`` shows the choice. Tables may be
     pandas, polars or pyarrow, long (``unique_id, ds, y``) or wide (one column per series).
-
     ``fighter.models`` lists the models and their settings. Series that were not trained on are
     served by models whose weights belong to no series, if there is no cycle: patchtst,
     itransformer, cyclenet, linear, dlinear, and fighter over patches or with a cosine graph.
@@ -97,9 +96,9 @@ class Forecaster(Config, Estimator):
         start = self.fitted if warm_start else None
         if tensorboard and folder is None:
             raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
-        where = Path(folder) if folder else None
+        where, config = Path(folder) if folder else None, self._config()
         if start is None:
-            panel, config = read_panel(self, df, static), self._config()
+            panel = read_panel(self, df, static)
         else:
             panel = start.read(df, static, start.alternative or "warm_start=False")
             kept = ("horizon", "lookback", "model", "level", "quantiles", "frame")
@@ -170,8 +169,8 @@ class Forecaster(Config, Estimator):
         ``future`` and ``static`` are as in :meth:`predict`.
         """
         panel = self.read(df, static)
-        target = (explaining.find_series(panel, unique_id), step)
-        return next(explaining.explain(self.fitted, panel, [target], future))
+        series = explaining.find_series(panel, unique_id)
+        return next(explaining.explain(self.fitted, panel, [(series, step)], future))
 
     def explain_all(
         self,
