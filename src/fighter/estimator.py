@@ -14,6 +14,18 @@ class Estimator:
 
     device: str | None
 
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        """Refuse settings that do not exist, with advice."""
+        for name, value in settings.items():
+            if name not in cls.setting_names():
+                raise FighterError(cls.advise(name), argument=name, value=value)
+        return super().__new__(cls)
+
+    @classmethod
+    def advise(cls, name: str) -> str:
+        """Say what to do about a setting that does not exist."""
+        return f"there is no such setting.{did_you_mean(name, cls.setting_names())}"
+
     @classmethod
     def setting_names(cls) -> list[str]:
         """Return the names of the constructor's arguments."""
@@ -58,12 +70,7 @@ class Estimator:
 
     def __repr__(self) -> str:
         """Show the settings that differ from their defaults."""
-        defaults = {f.name: f.default for f in fields(self)}  # pyright: ignore[reportArgumentType]
-        shown = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        changed = [
-            f"{name}={value}" for name, value in shown.items() if value != repr(defaults[name])
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
+        return _changed(self)
 
     @property
     def torch_device(self) -> torch.device:
@@ -77,3 +84,14 @@ def resolve_device(device: str | None) -> torch.device:
     if found.type == "cuda" and found.index is None:
         return torch.device("cuda", World.local_rank())
     return found
+
+
+def _changed(settings: Any) -> str:
+    """Write a dataclass with those of its fields that differ from their defaults."""
+    shown = []
+    for f in fields(settings):
+        value = getattr(settings, f.name) if f.init else f.default
+        text = _changed(value) if is_dataclass(value) else repr(value)
+        if f.init and repr(value) != repr(f.default):
+            shown.append(f"{f.name}={text}")
+    return f"{type(settings).__name__}({', '.join(shown)})"

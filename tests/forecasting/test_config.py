@@ -61,8 +61,26 @@ def test_set_params_takes_effect_at_the_next_fit():
 def test_repr_shows_what_differs_from_the_defaults():
     assert repr(Forecaster(24)) == "Forecaster(horizon=24)"
     shown = repr(Forecaster(24, 96, level=np.array([80, 95]), training=Training(lr=0.01)))
-    assert shown.startswith("Forecaster(horizon=24, lookback=96, level=array([80, 95]), training=")
-    assert "frame" not in shown
+    assert shown == (
+        "Forecaster(horizon=24, lookback=96, level=array([80, 95]), training=Training(lr=0.01))"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("kappa", "model=Fighter(kappa=…)"),
+        ("rounds", "model=Reformer(rounds=…)"),
+        ("cycle", "frame=Frame(cycle=…)"),
+        ("lr", "training=Training(lr=…)"),
+        ("horizn", "Did you mean 'horizon'?"),
+    ],
+)
+def test_a_misplaced_setting_is_sent_to_its_home(name, advice):
+    with pytest.raises(FighterError) as error:
+        Forecaster(24, **{name: 3})
+    assert error.value.argument == name
+    assert advice in error.value.reason
 
 
 def test_flat_settings_are_distributed():
