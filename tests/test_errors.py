@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from fighter import FighterError
-from fighter.errors import check_count, check_number
+from fighter.errors import FighterError, check_bool, check_count, check_number
 
 
 def test_counts_are_whole_numbers_from_the_least_on():
@@ -24,3 +23,11 @@ def test_numbers_fulfil_their_condition():
         with pytest.raises(FighterError, match="needs a number above 0") as error:
             check_number("factor", value, "a number above 0", lambda c: c > 0)
         assert error.value.argument == "factor"
+
+
+def test_only_true_and_false_are_bools():
+    check_bool("plain", True)
+    for value in (1, "yes", None):
+        with pytest.raises(FighterError) as error:
+            check_bool("plain", value)
+        assert error.value.argument == "plain"
