@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 
@@ -31,3 +33,15 @@ def test_only_true_and_false_are_bools():
         with pytest.raises(FighterError) as error:
             check_bool("plain", value)
         assert error.value.argument == "plain"
+
+
+def test_the_message_names_argument_value_and_reason():
+    error = FighterError("needs at least 1", argument="horizon", value=0)
+    assert str(error) == "horizon=0: needs at least 1"
+    assert str(FighterError("leave them out", argument="static")) == "static: leave them out"
+    assert str(FighterError("the file is empty")) == "the file is empty"
+    assert FighterError("needs a name", argument="unique_id", value=None).args == (
+        "unique_id=None: needs a name",
+    )
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.argument, again.value) == (str(error), "horizon", 0)
