@@ -8,6 +8,8 @@ from .._typing import Float
 from .scaling import Scaler
 from .windows import Batch
 
+Forecast = Float[Tensor, "*members batch horizon series outputs"]
+
 TOUCHED, BEYOND, BLOCKS = 0.05, 0.001, 4
 
 
@@ -32,9 +34,7 @@ def find_bounds(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
     return bounds
 
 
-def clamp_to_bounds(
-    forecast: Float[Tensor, "batch horizon series outputs"], batch: Batch
-) -> Float[Tensor, "batch horizon series outputs"]:
+def clamp_to_bounds(forecast: Forecast, batch: Batch) -> Forecast:
     """Clamp forecasts to the bounds of their series."""
     if batch.bounds is None:
         return forecast
@@ -42,9 +42,7 @@ def clamp_to_bounds(
     return forecast.clamp(low, high)
 
 
-def straight_through_clamp(
-    forecast: Float[Tensor, "*members batch horizon series outputs"], batch: Batch
-) -> Float[Tensor, "*members batch horizon series outputs"]:
+def straight_through_clamp(forecast: Forecast, batch: Batch) -> Forecast:
     """Clamp like :func:`clamp_to_bounds`, with gradients that suit a loss.
 
     A forecast beyond a bound gets no gradient if the target is at the bound. If the target is
@@ -58,9 +56,7 @@ def straight_through_clamp(
     return torch.where(inside, forecast + (clamped - forecast).detach(), clamped)
 
 
-def to_table_units(
-    y: Float[Tensor, "batch horizon series outputs"], batch: Batch, scaler: Scaler
-) -> np.ndarray:
+def to_table_units(y: Forecast, batch: Batch, scaler: Scaler) -> np.ndarray:
     """Convert scaled forecasts to the units of the table, ``float64`` of the same shape.
 
     A forecast at a bound becomes the bound exactly: 0, not -7e-8.

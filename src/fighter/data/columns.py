@@ -28,16 +28,14 @@ def open_frame(table: Any) -> tuple[nw.DataFrame, dict[str, Any]]:
     try:
         frame = nw.from_native(table)
     except TypeError:
-        raise FighterError(
-            f"needs a pandas, polars or pyarrow table, not {type(table).__name__}"
-            + ("; make it a table with .to_frame()" if hasattr(table, "to_frame") else "")
-        ) from None
+        remedy = "; make it a table with .to_frame()" if hasattr(table, "to_frame") else ""
+        reason = f"needs a pandas, polars or pyarrow table, not {type(table).__name__}{remedy}"
+        raise FighterError(reason) from None
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if len(frame) == 0 or not frame.columns:
-        raise FighterError(
-            f"the table is empty: {len(frame)} rows, columns {', '.join(frame.columns) or 'none'}"
-        )
+        columns = ", ".join(frame.columns) or "none"
+        raise FighterError(f"the table is empty: {len(frame)} rows, columns {columns}")
     return frame, labels
 
 
@@ -65,39 +63,39 @@ def numbers(column: nw.Series, alternative: str = "") -> np.ndarray:
     dtype = column.dtype
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         return column.cast(nw.Float64()).to_numpy().astype(np.float64, copy=False)
-    example: Any = None
+    examples = column.drop_nulls().head(1).to_list()
     if isinstance(dtype, nw.Object):
         cells = [np.nan if cell is None else cell for cell in column.to_list()]
         number = int | float | Decimal | np.number | np.bool_
-        example = next((cell for cell in cells if not isinstance(cell, number)), None)
-        if example is None:
+        examples = [cell for cell in cells if not isinstance(cell, number)]
+        if not examples:
             return np.array([float(cell) for cell in cells])
-    if example is None:
-        example = next(iter(column.drop_nulls().head(1).to_list()), None)
-    if example is None:
+    if not examples:
         return np.full(len(column), np.nan)  # an empty column of any type
-    raise FighterError(
-        f"column {column.name!r} must hold numbers but holds {dtype} such as {str(example)!r}; "
-        f"convert it to numbers{alternative}"
-    )
+    holds = f"{dtype} such as {str(examples[0])!r}; convert it to numbers{alternative}"
+    raise FighterError(f"column {column.name!r} must hold numbers but holds {holds}")
+
+
+def check_full(empty: np.ndarray, argument: str, name: str, remedy: str) -> None:
+    """Check that no cell of column ``name`` is ``empty [rows]``."""
+    if count := int(empty.sum()):
+        where = f"{count} of {len(empty)} cells are empty, the first in row {empty.argmax()}"
+        raise FighterError(f"{where}; {remedy}", argument=argument, value=name)
 
 
 def factorise(column: nw.Series) -> tuple[tuple, np.ndarray]:
     """List the distinct ids in order of appearance, and number the id of each row: ``int64``."""
-    if count := int(column.null_count()):
-        row = int(column.is_null().to_numpy().argmax())
-        raise FighterError(
-            f"{count} of {len(column)} cells are empty, the first in row {row}; "
-            "name those series or drop the rows",
-            argument="id_col",
-            value=column.name,
-        )
+    remedy = "name those series or drop the rows"
+    check_full(column.is_null().to_numpy(), "id_col", column.name, remedy)
     # Most tables are sorted by series: only the first row of each run goes through Python.
     heads = (column != column.shift(1)).fill_null(value=True).to_numpy().astype(bool)
     heads[0] = True
-    cells = column[np.flatnonzero(heads)].to_list()
+    ids, codes = number_cells(column[np.flatnonzero(heads)].to_list())
+    return ids, codes[np.cumsum(heads) - 1]
+
+
+def number_cells(cells: list) -> tuple[tuple, np.ndarray]:
+    """List the distinct cells in order of appearance, and number each cell: ``int64``."""
     index: dict[Any, int] = {}
-    codes = np.fromiter(
-        (index.setdefault(cell, len(index)) for cell in cells), np.int64, len(cells)
-    )
-    return tuple(index), codes[np.cumsum(heads) - 1]
+    codes = [index.setdefault(cell, len(index)) for cell in cells]
+    return tuple(index), np.array(codes, np.int64)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 
 from ..errors import FighterError
+from .columns import check_full
 from .frequency import HOUR
 
 _EARLIEST, _LATEST = np.datetime64("1678-01-01", "D"), np.datetime64("2262-01-01", "D")
@@ -19,12 +20,11 @@ _DATE = re.compile(
 def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
     """Convert ``datetime64`` stamps of time column ``name`` to ``int64`` nanoseconds."""
     days = stamps.astype("M8[D]")
-    if (empty := np.isnat(days)).any():
-        raise empty_times(int(empty.sum()), len(stamps), int(empty.argmax()), name)
+    check_full(np.isnat(days), "time_col", name, "drop those rows")
     outside = (days < _EARLIEST) | (days > _LATEST)
     if outside.any():
         reason = f"{stamps[outside][0]} is outside the years 1678 to 2261 of time stamps"
-        raise FighterError(f"{reason}; use an integer time axis", argument="time_col", value=name)
+        raise time_error(name, f"{reason}; use an integer time axis")
     return stamps.astype("M8[ns]").astype(np.int64)
 
 
@@ -49,19 +49,17 @@ def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
             warnings.simplefilter("error")  # numpy only warns about dates it parses in part
             stamps = np.array(texts, "M8[us]")
     except (ValueError, UserWarning, DeprecationWarning):
+        iso = _as_iso(texts, name)
         try:
-            stamps = np.array(_as_iso(texts, name), "M8[us]")
+            stamps = np.array(iso, "M8[us]")
         except ValueError as error:
-            if isinstance(error, FighterError):
-                raise
             reason = f"a date does not exist ({error}); write dates as '2024-01-31 12:00'"
-            raise FighterError(reason, argument="time_col", value=name) from None
+            raise time_error(name, reason) from None
     return nanoseconds(stamps, name) - shift, aware
 
 
-def empty_times(count: int, rows: int, first: int, name: str) -> FighterError:
-    """Return the error for a time column with empty cells."""
-    reason = f"{count} of {rows} cells are empty, the first in row {first}; drop those rows"
+def time_error(name: str, reason: str) -> FighterError:
+    """Return an error about time column ``name``."""
     return FighterError(reason, argument="time_col", value=name)
 
 
@@ -72,13 +70,12 @@ def _as_iso(texts: list[str], name: str) -> list[str]:
     year = 1 if year_first else 3
     wrong = [t for t in texts if not (m := _DATE.fullmatch(t)) or len(m[year]) != 4]
     if wrong:
-        reason = f"{wrong[0]!r} is not a date that can be read"
-        raise FighterError(f"{reason}; {_REMEDY}", argument="time_col", value=name)
+        raise time_error(name, f"{wrong[0]!r} is not a date that can be read; {_REMEDY}")
     month_first = not year_first and max(int(part[2]) for part in parts) > 12
     day_first = not year_first and max(int(part[1]) for part in parts) > 12
     if not (year_first or month_first or day_first or "." in texts[0]):
         reason = f"day and month cannot be distinguished in {texts[0]!r}"
-        raise FighterError(f"{reason}; {_REMEDY}", argument="time_col", value=name)
+        raise time_error(name, f"{reason}; {_REMEDY}")
     order = (1, 2, 3) if year_first else (3, 1, 2) if month_first else (3, 2, 1)
     iso = []
     for part in parts:

@@ -37,11 +37,8 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
     """Read a CSV or Parquet file as a pandas table.
 
     The separator of a CSV (comma, semicolon or tab) is inferred from its first line. In a file
-    separated by semicolons or tabs, ``1,5`` may be a number.
-
-    Args:
-        path: the file; its suffix tells the format.
-        names: column names of a CSV without a header.
+    separated by semicolons or tabs, ``1,5`` may be a number. ``names`` are the column names of a
+    CSV without a header.
     """
     path = Path(path)
     if not path.exists():
@@ -52,29 +49,23 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
         raise FighterError(f"{path} is a folder; name a CSV or Parquet file")
     name = path.name.casefold()
     if not name.endswith((*TEXT, *PARQUET)):
-        raise FighterError(
-            f"{path} is neither CSV nor Parquet; its name must end in {', '.join(TEXT + PARQUET)}"
-        )
+        suffixes = ", ".join(TEXT + PARQUET)
+        raise FighterError(f"{path} is neither CSV nor Parquet; its name must end in {suffixes}")
     if path.stat().st_size == 0:
         raise FighterError(f"{path} is empty (0 bytes)")
     pandas = import_pandas()
     try:
         if name.endswith(PARQUET):
             return pandas.read_parquet(path)
-        separator, decimal = _sniff(path)
+        sep, decimal = _sniff(path)
         header = {} if names is None else {"header": None, "names": list(names)}
-        return pandas.read_csv(
-            path, sep=separator, decimal=decimal, encoding_errors="replace", **header
-        )
+        return pandas.read_csv(path, sep=sep, decimal=decimal, encoding_errors="replace", **header)
     except ImportError as error:
-        raise FighterError(
-            f"{path} needs a Parquet reader; install pyarrow or use a CSV file ({error})"
-        ) from None
+        remedy = "install pyarrow or use a CSV file"
+        raise FighterError(f"{path} needs a Parquet reader; {remedy} ({error})") from None
     except (ValueError, OSError, EOFError) as error:
-        raise FighterError(
-            f"{path} cannot be read ({str(error).strip()}); "
-            "check that it is complete and has the format of its name"
-        ) from error
+        remedy = "check that it is complete and has the format of its name"
+        raise FighterError(f"{path} cannot be read ({str(error).strip()}); {remedy}") from error
 
 
 def write_table(table: Any, path: str | Path) -> None:

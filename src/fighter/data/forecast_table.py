@@ -10,11 +10,7 @@ from ..errors import FighterError
 from .columns import listing
 from .time_axis import TimeAxis
 
-_LIBRARIES = {
-    "pandas": nw.Implementation.PANDAS,
-    "polars": nw.Implementation.POLARS,
-    "pyarrow": nw.Implementation.PYARROW,
-}
+_LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def forecast_table(
@@ -45,9 +41,7 @@ def forecast_table(
     series, steps = len(ids), len(times)
 
     def rows(values: np.ndarray) -> np.ndarray:  # [S, N] or [S] -> [N * S]
-        if values.ndim == 1:
-            return np.tile(values, series)
-        return np.ascontiguousarray(values.T).reshape(-1)
+        return np.tile(values, series) if values.ndim == 1 else values.T.flatten()
 
     time_col = time_col or axis.name
     names = [name for name in ids for _ in range(steps)]
@@ -58,10 +52,8 @@ def forecast_table(
     for name, values in columns.items():
         values = np.asarray(values)
         if values.shape not in ((steps,), (steps, series)):
-            raise FighterError(
-                f"column {name!r} has shape {values.shape}, needs ({steps}, {series}): "
-                f"{steps} steps of {series} series"
-            )
+            needed = f"({steps}, {series}): {steps} steps of {series} series"
+            raise FighterError(f"column {name!r} has shape {values.shape}, needs {needed}")
         if name in time_columns:
             table[name] = axis.write(rows(values), name, backend)
         else:
@@ -98,13 +90,11 @@ def _table_type(like: Any, id_col: str) -> tuple[Any, Any]:
     """Return the library of ``like`` and the type of its id column, None if it has none."""
     if isinstance(like, str):
         if like not in _LIBRARIES:
-            raise FighterError(
-                f"needs a table or one of {listing(_LIBRARIES)}", argument="like", value=like
-            )
-        return _LIBRARIES[like], None
+            needed = f"a table or one of {listing(_LIBRARIES)}"
+            raise FighterError(f"needs {needed}", argument="like", value=like)
+        return nw.Implementation.from_backend(like), None
     frame = nw.from_native(like)
-    schema = frame.collect_schema()
-    id_type = schema.get(id_col)
+    id_type = frame.collect_schema().get(id_col)
     if isinstance(id_type, nw.Object | nw.Unknown):
         id_type = None
     backend = nw.Implementation.POLARS if isinstance(frame, nw.LazyFrame) else frame.implementation

@@ -10,14 +10,7 @@ from ..errors import FighterError
 from .columns import factorise, listing, open_frame
 from .forecast_table import first_row
 from .frequency import Frequency
-from .layout import (
-    Layout,
-    find_time_column,
-    is_marked,
-    lift_index,
-    read_layout,
-    read_numbers,
-)
+from .layout import Layout, find_time_column, is_marked, lift_index, read_layout, read_numbers
 from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
 from .panel import Panel, Scheme
 from .static import encode_static
@@ -60,11 +53,8 @@ def to_panel(
     future = _names(future) or tuple(scheme.future_names if scheme else ())
     marks = _marks(missing_values)
     if both := set(past) & set(future):
-        raise FighterError(
-            f"{listing(sorted(both))} cannot be both a past and a future covariate",
-            argument="future",
-            value=future,
-        )
+        reason = f"{listing(sorted(both))} cannot be both a past and a future covariate"
+        raise FighterError(reason, argument="future", value=future)
     wall = scheme.axis["wall"] if scheme else None
     layout = read_layout(table, id_col, time_col, target_col, (*past, *future), wall)
     step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
@@ -74,30 +64,28 @@ def to_panel(
 
     # Rows after the last target, which hold future covariates, are not part of the panel.
     length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
+    present, wide = grid.present[:length], layout.series is None
     # In a long table with such rows, each series ends with its own last target.
-    rows = observed if future and layout.series is not None else grid.present
-    ends = _ends(rows[:length], len(layout.ids))
+    rows = observed[:length] if future and not wide else present
+    ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
     notes = _zone_notes(layout.axis)
-    notes += describe_rows(
-        grid.present[:length], grid.duplicates[:length], locator, layout.series is None
-    )
+    notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
         notes.append(DataNote("missing", f"{what}; treated as not observed."))
     notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
     ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
-    if layout.series is not None:  # do not fill in covariates after the end of a series
+    if not wide:  # do not fill in covariates after the end of a series
         after = np.arange(length)[:, None] >= ends
-        ahead[:length][after & ~grid.present[:length]] = np.nan
+        ahead[:length][after & ~present] = np.nan
     behind, behind_notes = place_covariates(grid, layout, past, "past", length, locator, marks)
-    encoded = names = categories = None
+    encoded, names, categories = None, (), {}
     if static is not None:
-        encoded, names, categories = encode_static(
-            static, layout.ids, id_col, scheme.static_categories if scheme else None
-        )
+        earlier = scheme.static_categories if scheme else None
+        encoded, names, categories = encode_static(static, layout.ids, id_col, earlier)
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
-        behind[:length], ahead, encoded, past, future, names or (), categories or {},  # pyright: ignore[reportArgumentType]
+        behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
         (*notes, *ahead_notes, *behind_notes), ends, first_row(table),
     )  # fmt: skip
 
@@ -137,10 +125,9 @@ def future_values(
         frame, _ = open_frame(lift_index(table, id_col, time_col))
         axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis.wall)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
-            raise FighterError(
-                f"the table of future covariates has a time axis of type {axis.kind}, the history "
-                f"one of {panel.axis.kind}; use the same type in both"
-            )
+            kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
+            remedy = "use the same type in both"
+            raise FighterError(f"the table of future covariates has {kinds}; {remedy}")
         cells = read_numbers(frame, names, "future", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
@@ -160,12 +147,11 @@ def future_values(
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
         show = panel.freq.show
-        raise FighterError(
-            f"{lacking.sum()} of {lacking.size} covariate values are missing for the "
-            f"{horizon} steps after {show(panel.times[-1])}; the first is column {names[column]!r} "
-            f"of series {ids[series]!r} at {show(times[step])}; pass a table with these rows",
-            argument="future",
-        )
+        what = f"{lacking.sum()} of {lacking.size} covariate values are missing"
+        when = f"for the {horizon} steps after {show(panel.times[-1])}"
+        first = f"column {names[column]!r} of series {ids[series]!r} at {show(times[step])}"
+        reason = f"{what} {when}; the first is {first}; pass a table with these rows"
+        raise FighterError(reason, argument="future")
     return values
 
 
@@ -179,31 +165,20 @@ def _place_targets(
     for sentinel in marks:
         mask = is_marked(values, [sentinel])
         if count := int(mask.sum()):
-            text = (
-                f"{count} values of {sentinel:g} {locator.summary(mask)}; treated as not observed."
-            )
-            notes.append(DataNote("missing", text))
+            what = f"{count} values of {sentinel:g} {locator.summary(mask)}"
+            notes.append(DataNote("missing", f"{what}; treated as not observed."))
         values[mask] = np.nan
     if (infinite := np.isinf(values)).any():
-        raise FighterError(
-            f"{infinite.sum()} values are infinite {locator.summary(infinite)}; correct them, or "
-            "declare inf and -inf as missing values to leave them out"
-        )
+        what = f"{infinite.sum()} values are infinite {locator.summary(infinite)}"
+        remedy = "correct them, or declare inf and -inf as missing values to leave them out"
+        raise FighterError(f"{what}; {remedy}")
     observed: np.ndarray = ~np.isnan(values)
     if (silent := ~observed.any(axis=0)).any():
         ids = [layout.ids[i] for i in np.flatnonzero(silent)]
-        raise FighterError(
-            f"{len(ids)} of {len(layout.ids)} series have no observed value, {listing(ids, 3)}; "
-            "drop them"
-        )
+        what = f"{len(ids)} of {len(layout.ids)} series have no observed value"
+        raise FighterError(f"{what}, {listing(ids, 3)}; drop them")
     values[~observed] = 0.0
     return values, observed, empty, notes
-
-
-def _ends(present: np.ndarray, series: int) -> np.ndarray:
-    """Find the step after the last row of each series: ``int64 [N]``."""
-    last = len(present) - present[::-1].argmax(axis=0)
-    return np.broadcast_to(last, (series,)).copy()
 
 
 def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
@@ -213,11 +188,9 @@ def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
     step = Frequency.parse(freq)
     if (step.unit == "integer") != integer:
         kind, example = ("integers", "1") if integer else ("time stamps", "'h'")
-        raise FighterError(
-            f"time column {layout.axis.name!r} holds {kind}; pass a frequency such as {example}",
-            argument="freq",
-            value=str(step),
-        )
+        holds = f"time column {layout.axis.name!r} holds {kind}"
+        reason = f"{holds}; pass a frequency such as {example}"
+        raise FighterError(reason, argument="freq", value=str(step))
     return step
 
 
@@ -236,7 +209,6 @@ def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
 def _zone_notes(axis: TimeAxis) -> list[DataNote]:
     if axis.zone in (None, "UTC"):
         return []
-    clock = "kept on the local clock"
-    if not axis.wall:
-        clock = "converted to UTC, and forecasts come back in the zone"
+    converted = "converted to UTC, and forecasts come back in the zone"
+    clock = "kept on the local clock" if axis.wall else converted
     return [DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}.")]

@@ -13,21 +13,14 @@ import numpy as np
 from ..errors import FighterError
 
 SECOND = 10**9
-HOUR = 3600 * SECOND
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 
-_FIXED = {
-    "ns": 1,
-    "us": 10**3,
-    "ms": 10**6,
-    "s": SECOND,
-    "min": 60 * SECOND,
-    "h": HOUR,
-    "D": DAY,
-    "W": WEEK,
-}
-_WORDS = {"week": WEEK, "day": DAY, "hour": HOUR, "minute": 60 * SECOND, "second": SECOND}
+_CLOCK = {"ns": 1, "us": 10**3, "ms": 10**6, "s": SECOND, "min": MINUTE, "h": HOUR}
+_FIXED = {**_CLOCK, "D": DAY, "W": WEEK}
+_WORDS = {"week": WEEK, "day": DAY, "hour": HOUR, "minute": MINUTE, "second": SECOND}
 _MONTHS = {"MS": 1, "ME": 1, "QS": 3, "QE": 3, "YS": 12, "YE": 12}
 _ENOUGH_ROWS = 500_000
 # Other common spellings, among them those that pandas has retired.
@@ -74,25 +67,18 @@ class Frequency:
                 return cls("month", number * _MONTHS[name], end=name.endswith("E"))
             if name == "B":
                 return cls("weekday", number)
-        raise FighterError(
-            f"needs a number and one of {', '.join([*_FIXED, *_MONTHS, 'B'])}, for example '15min';"
-            " or an integer step such as 1 for an integer time axis",
-            argument="freq",
-            value=alias,
-        )
+        units = ", ".join([*_FIXED, *_MONTHS, "B"])
+        needed = f"a number and one of {units}, for example '15min'"
+        reason = f"needs {needed}; or an integer step such as 1 for an integer time axis"
+        raise FighterError(reason, argument="freq", value=alias)
 
     def __str__(self) -> str:
         sizes = {"integer": {"": 1}, "weekday": {"B": 1}, "ns": _FIXED, "month": _MONTHS}[self.unit]
-        fitting = [
-            (size, name)
-            for name, size in sizes.items()
-            if self.count % size == 0 and (self.unit != "month" or name.endswith("SE"[self.end]))
-        ]
-        size, name = max(fitting)
+        if self.unit == "month":
+            sizes = {name: size for name, size in sizes.items() if name[1] == "SE"[self.end]}
+        size, name = max((size, name) for name, size in sizes.items() if self.count % size == 0)
         number = self.count // size
         return f"{number}{name}" if number > 1 or not name else name
-
-    # -- the time grid ----------------------------------------------------------------------------
 
     def range(self, start: int, n: int, first: int = 0) -> np.ndarray:
         """List ``n`` stamps, the first one ``first`` steps after ``start``: ``int64 [n]``."""
@@ -100,17 +86,16 @@ class Frequency:
         if self.unit in ("integer", "ns"):
             return start + steps * self.count
         day, clock = divmod(start, DAY)
+        origin = np.datetime64(int(day), "D")
         if self.unit == "weekday":
-            origin = np.datetime64(int(day), "D")
             days = np.busday_offset(origin, steps * self.count, roll="forward")
             return days.astype(np.int64) * DAY + clock
-        origin = np.datetime64(int(day), "D")
         months = origin.astype("M8[M]") + (steps * self.count).astype("m8[M]")
-        lengths = _month_lengths(months)
+        first_days, next_days = months.astype("M8[D]"), (months + 1).astype("M8[D]")
         # A month-end frequency over stamps that are not month ends keeps their day of the month.
         month_day = 31 if self.end and _is_month_end(origin) else _month_day(origin)
-        days = months.astype("M8[D]").astype(np.int64) + np.minimum(month_day, lengths) - 1
-        return days * DAY + clock
+        days = np.minimum(first_days + month_day, next_days) - 1
+        return days.astype(np.int64) * DAY + clock
 
     def future(self, last: int, n: int) -> np.ndarray:
         """List the ``n`` stamps after ``last``: ``int64 [n]``."""
@@ -137,19 +122,14 @@ class Frequency:
             else:
                 months = days.astype("M8[M]") - first.astype("M8[M]")
                 slots = months.astype(np.int64) // self.count
-            off = np.zeros(times.shape, bool)
-            if times.size:
-                grid = self.range(start, max(int(slots.max()), 0) + 1)
-                off = (slots < 0) | (grid[np.maximum(slots, 0)] != times)
+            grid = self.range(start, int(slots.max(initial=0)) + 1)
+            off = (slots < 0) | (grid[np.maximum(slots, 0)] != times)
         if off.any():
-            wrong = np.unique(times[off])
-            raise FighterError(
-                f"{off.sum()} of {times.size} time stamps do not fall on the grid that begins at "
-                f"{self.show(start)}, the first of them {', '.join(map(self.show, wrong[:3]))}; "
-                "pass the frequency of the data, or round the stamps",
-                argument="freq",
-                value=str(self),
-            )
+            wrong = ", ".join(map(self.show, np.unique(times[off])[:3]))
+            what = f"{off.sum()} of {times.size} time stamps do not fall on the grid that begins at"
+            remedy = "pass the frequency of the data, or round the stamps"
+            reason = f"{what} {self.show(start)}, the first of them {wrong}; {remedy}"
+            raise FighterError(reason, argument="freq", value=str(self))
         return slots
 
     def show(self, time: int) -> str:
@@ -167,10 +147,8 @@ class Frequency:
                 if length % unit == 0 and (length >= 2 * unit or length == unit):
                     return plural(length // unit, name)
             return f"{length / SECOND:g} seconds"
-        name = {"integer": "step", "month": "month", "weekday": "weekday"}[self.unit]
-        return plural(steps * (1 if self.unit == "integer" else self.count), name)
-
-    # -- inference --------------------------------------------------------------------------------
+        size, name = (1, "step") if self.unit == "integer" else (self.count, self.unit)
+        return plural(steps * size, name)
 
     @classmethod
     def infer(
@@ -182,15 +160,12 @@ class Frequency:
         do not matter. Months, quarters, years and weekdays are recognised by the calendar.
         """
         steps = _differences(times, series)
+        remedy = "pass a frequency such as 'h'"
         if steps.size == 0:
-            raise FighterError(
-                "cannot be inferred because no series has two different time stamps "
-                f"({times.size} in all); pass a frequency such as 'h'",
-                argument="freq",
-            )
-        if (steps == steps[0]).all():
-            lengths, counts = steps[:1], np.array([steps.size])
-        else:
+            reason = f"no series has two different time stamps ({times.size} in all); {remedy}"
+            raise FighterError(f"cannot be inferred because {reason}", argument="freq")
+        lengths, counts = steps[:1], np.array([steps.size])
+        if (steps != steps[0]).any():
             lengths, counts = np.unique(steps, return_counts=True)
         common = int(lengths[counts.argmax()])
         unit = "integer" if integer else "ns"
@@ -200,50 +175,33 @@ class Frequency:
             return cls(unit, common)
         order = np.argsort(-counts, kind="stable")[:5]
         seen = ", ".join(f"{cls(unit, int(lengths[i]))} ({counts[i]} times)" for i in order)
-        raise FighterError(
-            "cannot be inferred because no difference between time stamps is common, seen were "
-            f"{seen}{', …' if counts.size > 5 else ''}; pass a frequency such as 'h'",
-            argument="freq",
-        )
-
-    # -- periods and the calendar -----------------------------------------------------------------
+        seen += ", …" if counts.size > 5 else ""
+        reason = f"no difference between time stamps is common, seen were {seen}; {remedy}"
+        raise FighterError(f"cannot be inferred because {reason}", argument="freq")
 
     @property
     def season(self) -> tuple[int, ...]:
         """Natural periods in steps, the preferred one first; ``()`` if there is none."""
-        if self.unit == "month":
-            return (12 // self.count,) if self.count < 12 and 12 % self.count == 0 else ()
-        if self.unit == "weekday":
-            return (5,) if self.count == 1 else ()
-        if self.unit == "integer":
-            return ()
-        if self.count == WEEK:
-            return (52,)
-        if self.count == DAY:
-            return (7, 365)
-        periods = (DAY, WEEK) if self.count < DAY else ()
-        return tuple(p // self.count for p in periods if p % self.count == 0)
+        known = {("weekday", 1): (5,), ("ns", DAY): (7, 365), ("ns", WEEK): (52,)}
+        if (self.unit, self.count) in known:
+            return known[self.unit, self.count]
+        periods, n = {"month": (12,), "ns": (DAY, WEEK)}.get(self.unit, ()), self.count
+        return tuple(period // n for period in periods if n < periods[0] and period % n == 0)
 
     @property
     def calendar_names(self) -> tuple[str, ...]:
         """Names of the columns of :meth:`calendar`."""
-        days = {"ns": self.count, "weekday": DAY * self.count, "month": 30 * DAY * self.count}
-        step = days.get(self.unit)
-        if step is None:
+        if self.unit == "integer":
             return ()
-        units = [
-            ("time_of_day", step < DAY),
-            ("day_of_week", step <= DAY),
-            ("day_of_year", step < 360 * DAY),
-        ]
-        return tuple(f"{unit}_{wave}" for unit, use in units if use for wave in ("sin", "cos"))
+        year, step = 360 * DAY, self.count * {"ns": 1, "weekday": DAY, "month": 30 * DAY}[self.unit]
+        uses = {"time_of_day": step < DAY, "day_of_week": step <= DAY, "day_of_year": step < year}
+        return tuple(f"{unit}_{wave}" for unit in uses if uses[unit] for wave in ("sin", "cos"))
 
     def calendar(self, times: np.ndarray) -> np.ndarray:
         """Compute sine and cosine of the day, the week and the year: ``float64 [T, C]``."""
-        stamps = times.astype("M8[ns]")
-        years = stamps.astype("M8[Y]")
+        years = times.astype("M8[ns]").astype("M8[Y]")
         year_start = years.astype("M8[ns]").astype(np.int64)
-        year_end = (years + np.timedelta64(1, "Y")).astype("M8[ns]").astype(np.int64)
+        year_end = (years + 1).astype("M8[ns]").astype(np.int64)
         phase = {
             "time_of_day": times % DAY / DAY,
             "day_of_week": (times // DAY + 3) % 7 / 7,  # 1970-01-01 was a Thursday
@@ -294,12 +252,6 @@ def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) 
 
 def _month_day(days: np.ndarray | np.datetime64) -> np.ndarray:
     return (days - days.astype("M8[M]").astype("M8[D]")).astype(np.int64) + 1
-
-
-def _month_lengths(months: np.ndarray) -> np.ndarray:
-    return ((months + np.timedelta64(1, "M")).astype("M8[D]") - months.astype("M8[D]")).astype(
-        np.int64
-    )
 
 
 def _is_month_end(days: np.ndarray | np.datetime64) -> np.ndarray:

@@ -67,35 +67,27 @@ def read_layout(
     """
     frame, labels = open_frame(lift_index(table, id_col, time_col))
     columns = frame.columns
-    if id_col in columns and target_col not in columns:
-        raise missing_column(target_col, "target_col", columns)
     if id_col != "unique_id" and id_col not in columns:
         raise missing_column(id_col, "id_col", columns)
-    if target_col != "y" and target_col not in columns:
+    if target_col not in columns and (target_col != "y" or id_col in columns):
         raise missing_column(target_col, "target_col", columns)
     time_col = find_time_column(frame, time_col)
     axis, times = TimeAxis.read(frame[time_col], wall)
     if taken := [name for name in covariates if name in (id_col, target_col, time_col)]:
-        raise FighterError(
-            f"column {taken[0]!r} is the id, time or target; it cannot be a covariate too"
-        )
+        reason = "is the id, time or target; it cannot be a covariate too"
+        raise FighterError(f"column {taken[0]!r} {reason}")
     named = {id_col, target_col, time_col, *covariates}
     rest = tuple(name for name in columns if name not in named)
-    if id_col in columns:
-        ids, series = factorise(frame[id_col])
-        return Layout(frame, ids, axis, times, series, numbers(frame[target_col])[:, None], rest)
     if target_col in columns:
-        targets = numbers(frame[target_col])[:, None]
-        return Layout(
-            frame, (labels.get(target_col, target_col),), axis, times, None, targets, rest
-        )
+        ids, series = (labels.get(target_col, target_col),), None
+        if id_col in columns:
+            ids, series = factorise(frame[id_col])
+        return Layout(frame, ids, axis, times, series, numbers(frame[target_col])[:, None], rest)
     row_numbers = tuple(name for name in rest if _is_row_number(frame[name]))
     rest = tuple(name for name in rest if name not in row_numbers)
     if not rest:
-        raise FighterError(
-            f"the table has no series: besides the time column {time_col!r} there is "
-            f"{listing(covariates) if covariates else 'nothing'}"
-        )
+        others = f"besides the time column {time_col!r} there is {listing(covariates) or 'nothing'}"
+        raise FighterError(f"the table has no series: {others}")
     alternative = ", or drop it; in a long table, name the id, time and target columns"
     targets = np.stack([numbers(frame[name], alternative) for name in rest], axis=1)
     ids = tuple(labels.get(n, n) for n in rest)
@@ -122,11 +114,9 @@ def lift_index(table: Any, id_col: str, time_col: str) -> Any:
         index = index.to_timestamp()
     if getattr(index.dtype, "kind", "") != "M":
         return table
-    name = (
-        index.name if isinstance(index.name, str) and index.name not in table.columns else time_col
-    )
+    named = isinstance(index.name, str) and index.name not in table.columns
     lifted = table.reset_index(drop=True)
-    lifted.insert(0, name, index)
+    lifted.insert(0, index.name if named else time_col, index)
     return lifted
 
 
@@ -142,9 +132,6 @@ def find_time_column(frame: nw.DataFrame, time_col: str) -> str:
             if len(candidates) == 1:
                 return candidates[0]
         if stamps or named:
-            raise FighterError(
-                f"several columns could be the time, {listing(stamps or named)}; name one",
-                argument="time_col",
-                value=time_col,
-            )
+            reason = f"several columns could be the time, {listing(stamps or named)}; name one"
+            raise FighterError(reason, argument="time_col", value=time_col)
     raise missing_column(time_col, "time_col", columns)

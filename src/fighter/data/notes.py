@@ -71,21 +71,14 @@ def describe_rows(
         where = f"(first: {locator.first_time(gaps)})" if wide else locator.summary(gaps)
         what = f"{plural(count, 'missing time stamp')} {where}"
         notes.append(DataNote("gaps", f"{what}; treated as not observed."))
-    latest = int(first.argmax())
-    if first[latest] > 0:
-        text = (
-            f"{int((first > 0).sum())} series begin after the first time stamp, "
-            f"{locator.ids[latest]!r} by {first[latest]} steps."
-        )
+    if count := int((first > 0).sum()):
+        latest = f"{locator.ids[first.argmax()]!r} by {first.max()} steps"
+        text = f"{count} series begin after the first time stamp, {latest}."
         notes.append(DataNote("unequal", text))
-    early = np.flatnonzero(last < last.max())
-    if early.size:
-        earliest = int(early[last[early].argmin()])
-        text = (
-            f"{early.size} series end before the last time stamp, {locator.ids[earliest]!r} by "
-            f"{last.max() - last[earliest]} steps; each is forecast from its own end."
-        )
-        notes.append(DataNote("unequal", text))
+    if count := int((last < last.max()).sum()):
+        earliest = f"{locator.ids[last.argmin()]!r} by {np.ptp(last)} steps"
+        what = f"{count} series end before the last time stamp, {earliest}"
+        notes.append(DataNote("unequal", f"{what}; each is forecast from its own end."))
     return notes
 
 
@@ -100,11 +93,9 @@ def suspect_sentinels(values: np.ndarray, observed: np.ndarray, locator: Locator
             if np.abs(rest - sentinel).min(initial=np.inf) <= 2 * max(spread, 1.0):
                 mask[:, i] = False
         if count := int(mask.sum()):
-            text = (
-                f"{plural(count, 'value')} of {sentinel:g} {locator.summary(mask)} may stand for "
-                f"missing data; declare {sentinel:g} as a missing value to leave them out."
-            )
-            notes.append(DataNote("sentinel", text))
+            what = f"{plural(count, 'value')} of {sentinel:g} {locator.summary(mask)}"
+            remedy = f"declare {sentinel:g} as a missing value to leave them out."
+            notes.append(DataNote("sentinel", f"{what} may stand for missing data; {remedy}"))
     return notes
 
 

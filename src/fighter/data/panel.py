@@ -55,15 +55,12 @@ class Panel:
 
     def __post_init__(self) -> None:
         steps, series = self.values.shape
-        for name, shape in (
-            ("past", (steps, series, 0)),
-            ("future", (steps, series, 0)),
-            ("static", (series, 0)),
-        ):
+        none, static = np.zeros((steps, series, 0)), np.zeros((series, 0))
+        ends = np.full(series, steps)
+        defaults = {"past": none, "future": none, "static": static, "ends": ends}
+        for name, default in defaults.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, np.zeros(shape))
-        if self.ends is None:
-            object.__setattr__(self, "ends", np.full(series, steps))
+                object.__setattr__(self, name, default)
 
     @property
     def length(self) -> int:
@@ -78,35 +75,27 @@ class Panel:
     @property
     def scheme(self) -> Scheme:
         """The scheme with which :func:`~fighter.data.frames.to_panel` reads another table."""
-        return Scheme(
-            str(self.freq),
-            self.axis.state(),
-            self.past_names,
-            self.future_names,
-            dict(self.static_categories),
-        )
+        names, categories = (self.past_names, self.future_names), dict(self.static_categories)
+        return Scheme(str(self.freq), self.axis.state(), *names, categories)
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
         """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""
         rows = slice(start, stop)
         # Future covariates keep their end; only their beginning moves.
-        first = rows.indices(self.length)[0]
+        first, last, _ = rows.indices(self.length)
         return replace(
             self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
             past=self.past[rows], future=self.future[first:],
-            ends=np.clip(self.ends, *rows.indices(self.length)[:2]) - first,
+            ends=np.clip(self.ends, first, last) - first,
         )  # fmt: skip
 
     def select(self, ids: Sequence) -> "Panel":
         """Take the series ``ids``, in that order."""
         place = {name: i for i, name in enumerate(self.ids)}
-        unknown = [name for name in ids if name not in place]
-        if unknown:
-            raise FighterError(
-                f"{len(unknown)} of {len(ids)} series are not in the panel, the first is "
-                f"{unknown[0]!r}; it has {listing(self.ids, 5)}",
-                argument="ids",
-            )
+        if unknown := [name for name in ids if name not in place]:
+            what = f"{len(unknown)} of {len(ids)} series are not in the panel"
+            reason = f"{what}, the first is {unknown[0]!r}; it has {listing(self.ids, 5)}"
+            raise FighterError(reason, argument="ids")
         columns = [place[name] for name in ids]
         return replace(
             self, ids=tuple(ids),

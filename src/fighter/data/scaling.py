@@ -11,6 +11,7 @@ from torch import Tensor
 from ..errors import FighterError
 
 Array = TypeVar("Array", np.ndarray, Tensor)
+Kind = Literal["standard", "minmax", "none"]
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,7 @@ class Scaler:
 
     @classmethod
     def fit(
-        cls,
-        values: np.ndarray,
-        observed: np.ndarray | None = None,
-        kind: Literal["standard", "minmax", "none"] = "standard",
+        cls, values: np.ndarray, observed: np.ndarray | None = None, kind: Kind = "standard"
     ) -> "Scaler":
         """Fit on the ``observed`` cells of ``values``, ``[rows, N]`` or ``[rows, N, P]``."""
         values = np.asarray(values, np.float64)
@@ -44,9 +42,8 @@ class Scaler:
             scale = np.sqrt((np.where(seen, values - shift, 0.0) ** 2).sum(axis=0) / count)
         elif kind == "minmax":
             shift = np.where(seen, values, np.inf).min(axis=0, initial=np.inf)
-            scale = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf) - np.where(
-                any_seen, shift, 0.0
-            )
+            largest = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf)
+            scale = largest - np.where(any_seen, shift, 0.0)
         elif kind == "none":
             shift, scale = np.zeros(values.shape[1:]), np.ones(values.shape[1:])
         else:
@@ -84,10 +81,9 @@ class Scaler:
         """Return shift and scale in the type of ``values``, shaped to run along ``axis``."""
         first = axis % values.ndim + 1 - self.shift.ndim  # the axes of the scaler end at ``axis``
         if first < 0 or values.shape[first : first + self.shift.ndim] != self.shift.shape:
-            raise FighterError(
-                f"the scaler was fitted on series of shape {self.shift.shape}; values of shape "
-                f"{tuple(values.shape)} do not have that shape at axis {axis}"
-            )
+            fitted = f"the scaler was fitted on series of shape {self.shift.shape}"
+            came = f"values of shape {tuple(values.shape)}"
+            raise FighterError(f"{fitted}; {came} do not have that shape at axis {axis}")
         shape = self.shift.shape + (1,) * (values.ndim - first - self.shift.ndim)
         pair = self.shift.reshape(shape), self.scale.reshape(shape)
         if isinstance(values, Tensor):

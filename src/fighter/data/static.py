@@ -26,12 +26,9 @@ def encode_static(
         repeated = known[int(np.bincount(codes).argmax())]
         raise _error(f"more than one row for series {repeated!r}; keep one")
     row_of = {name: row for row, name in enumerate(known)}
-    absent = [name for name in ids if name not in row_of]
-    if absent:
-        raise _error(
-            f"no row for {len(absent)} of {len(ids)} series, {listing(absent, 3)}; "
-            f"the ids of the table are {listing(known, 3)}"
-        )
+    if absent := [name for name in ids if name not in row_of]:
+        reason = f"no row for {len(absent)} of {len(ids)} series, {listing(absent, 3)}"
+        raise _error(f"{reason}; the ids of the table are {listing(known, 3)}")
     rows = [row_of[name] for name in ids]
     encoded, names, found = [], [], {}
     for name in categories or [column for column in frame.columns if column != id_col]:
@@ -48,12 +45,9 @@ def encode_static(
             continue
         cells = [column.to_list()[row] for row in rows]
         kinds = earlier or tuple(sorted(set(cells), key=str))
-        unknown = [cell for cell in cells if cell not in kinds]
-        if unknown:
-            raise _error(
-                f"column {name!r} holds {unknown[0]!r}, which is not among the categories "
-                f"of the first table: {listing(kinds)}"
-            )
+        if unknown := [cell for cell in cells if cell not in kinds]:
+            rule = f"which is not among the categories of the first table: {listing(kinds)}"
+            raise _error(f"column {name!r} holds {unknown[0]!r}, {rule}")
         encoded.append(np.array([[cell == kind for kind in kinds] for cell in cells], np.float64))
         names += [f"{name}={kind}" for kind in kinds]
         found[name] = kinds

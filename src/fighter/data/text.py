@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from ..errors import FighterError, needs_extra
 from .windows import split_batches
@@ -152,9 +152,7 @@ class Texts:
             tokens = tokens[:, : max(int((tokens != PAD).sum(1).max()), 1)]
         return TextBatch(tokens, self.labels[index])
 
-    def batches(
-        self, batch_size: int, generator: torch.Generator | None = None
-    ) -> Iterator[Tensor]:
+    def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
         """Yield index tensors that hold every text once, shuffled if there is a ``generator``."""
         return split_batches(len(self), batch_size, generator, self.device)
 

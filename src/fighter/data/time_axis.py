@@ -1,14 +1,14 @@
 """Time columns of tables, converted to and from the ``int64`` time axis of a panel."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 
-from ..errors import FighterError
-from .dates import empty_times, nanoseconds, parse_dates
+from .columns import check_full, number_cells
+from .dates import nanoseconds, parse_dates, time_error
 from .frequency import DAY
 
 
@@ -39,12 +39,10 @@ class TimeAxis:
         ``wall`` is that of an earlier table, which this one then follows (default: inferred).
         """
         name = column.name
-        if str(getattr(column.to_native(), "dtype", "")).startswith("period"):
-            native = column.to_native()
+        native = column.to_native()
+        if str(getattr(native, "dtype", "")).startswith("period"):
             column = nw.from_native(native.dt.to_timestamp(), series_only=True)
-        if count := int(column.null_count()):
-            row = int(column.is_null().to_numpy().argmax())
-            raise empty_times(count, len(column), row, name)
+        check_full(column.is_null().to_numpy(), "time_col", name, "drop those rows")
         dtype = column.dtype
         if dtype.is_integer():
             numbers = column.to_numpy()
@@ -59,30 +57,24 @@ class TimeAxis:
             if wall is None:
                 wall = bool(local.size and (local % DAY == local[0] % DAY).all())
             if wall:
-                return cls(name, "datetime", dtype.time_unit, dtype.time_zone, wall=True), local
+                return replace(axis, wall=True), local
             utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
             return axis, nanoseconds(utc.to_numpy(), name)
         if dtype.is_float():
             numbers = column.to_numpy()
             if (odd := ~(np.floor(numbers) == numbers)).any():
-                raise FighterError(
-                    f"holds numbers such as {numbers[odd][0]}; "
-                    "needs time stamps, dates or integers",
-                    argument="time_col",
-                    value=name,
-                )
+                reason = f"holds numbers such as {numbers[odd][0]}"
+                raise time_error(name, f"{reason}; needs time stamps, dates or integers")
             return cls(name, "integer", "int64"), numbers.astype(np.int64)
         return cls._read_objects(name, column.to_list())
 
     @classmethod
     def _read_objects(cls, name: str, cells: list) -> "tuple[TimeAxis, np.ndarray]":
         """Read strings and Python objects, parsing each distinct cell once."""
-        index: dict[Any, int] = {}
-        codes = np.fromiter((index.setdefault(c, len(index)) for c in cells), np.int64, len(cells))
-        distinct = list(index)
+        distinct, codes = number_cells(cells)
         kinds = {type(cell).__name__ for cell in distinct}
         if kinds == {"str"}:
-            stamps, aware = parse_dates(distinct, name)
+            stamps, aware = parse_dates(list(distinct), name)
             return cls(name, zone="UTC" if aware else None), stamps[codes]
         if kinds <= {"date"}:
             days = np.array(distinct, "M8[D]")
@@ -92,12 +84,9 @@ class TimeAxis:
             naive = [c.astimezone(UTC).replace(tzinfo=None) if c.tzinfo else c for c in distinct]
             stamps = nanoseconds(np.array(naive, "M8[us]"), name)
             return cls(name, zone="UTC" if aware else None), stamps[codes]
-        raise FighterError(
-            f"holds {', '.join(sorted(kinds))} such as {str(distinct[0])!r}; "
-            "needs time stamps, dates, integers or strings such as '2024-01-31 12:00'",
-            argument="time_col",
-            value=name,
-        )
+        needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"
+        came = f"{', '.join(sorted(kinds))} such as {str(distinct[0])!r}"
+        raise time_error(name, f"holds {came}; needs {needed}")
 
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""

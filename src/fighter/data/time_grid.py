@@ -32,13 +32,11 @@ class TimeGrid:
         width = len(layout.ids)
         cells, values = length * width, layout.targets.size
         if cells > _LARGEST_GRID and cells > 100 * values:
-            raise FighterError(
-                f"the grid from {freq.show(start)} to {freq.show(int(layout.times.max()))} has "
-                f"{length} steps for {width} series, but the table has only {values} values; check "
-                "the frequency and the first and last time stamps",
-                argument="freq",
-                value=str(freq),
-            )
+            ends = f"from {freq.show(start)} to {freq.show(int(layout.times.max()))}"
+            size = f"{length} steps for {width} series, but the table has only {values} values"
+            remedy = "check the frequency and the first and last time stamps"
+            reason = f"the grid {ends} has {size}; {remedy}"
+            raise FighterError(reason, argument="freq", value=str(freq))
         slots, columns = steps, 1  # a row of a wide table fills all series of its step
         if layout.series is not None:
             slots, columns = steps * width + layout.series, width
@@ -86,11 +84,8 @@ def place_covariates(
             where = f"(first: {locator.first_time(empty_cells)})"
             if layout.series is not None:
                 where = locator.summary(empty_cells)
-            text = (
-                f"{count} empty values of the {role} covariate {name!r} {where}; "
-                "the last value was carried forward."
-            )
-            notes.append(DataNote("missing", text))
+            what = f"{count} empty values of the {role} covariate {name!r} {where}"
+            notes.append(DataNote("missing", f"{what}; the last value was carried forward."))
         placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:
         placed = np.broadcast_to(placed, (len(placed), series, len(names)))

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, overload
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from .._typing import Bool, Float
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 
 # Most values and windows in a forward pass: a wide network needs hundreds of bytes per value.
 MOST_AT_ONCE = {"cpu": (2**17, 256), "cuda": (2**22, 1024)}
@@ -46,14 +46,14 @@ class Windows:
     bounds: Tensor | None = None  # [2, N]
 
     def __post_init__(self) -> None:
+        if not len(self.starts):
+            return
         last = len(self.values) - self.lookback - self.horizon
-        if len(self.starts) and not 0 <= int(self.starts.min()) <= int(self.starts.max()) <= last:
-            raise FighterError(
-                f"windows begin at rows {int(self.starts.min())} to {int(self.starts.max())}; with "
-                f"lookback {self.lookback} + horizon {self.horizon} in {len(self.values)} rows "
-                f"they must begin at rows 0 to {last}",
-                argument="starts",
-            )
+        low, high = int(self.starts.min()), int(self.starts.max())
+        if low < 0 or high > last:
+            size = f"lookback {self.lookback} + horizon {self.horizon} in {len(self.values)} rows"
+            rule = f"with {size} they must begin at rows 0 to {last}"
+            raise FighterError(f"windows begin at rows {low} to {high}; {rule}", argument="starts")
 
     @classmethod
     def over(
@@ -71,30 +71,24 @@ class Windows:
         Look-backs may reach into the rows before them.
         """
         for name, number in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
-            if number < 1:
-                raise FighterError(
-                    "needs a whole number of at least 1", argument=name, value=number
-                )
+            check_count(name, number)
         first, stop, _ = rows.indices(len(values))
         begin, end = max(first - lookback, 0), stop - lookback - horizon + 1
         if end <= begin:
-            raise FighterError(
-                f"no window fits: {max(stop - begin, 0)} rows ({begin} to {stop}) can be used, "
-                f"a window needs lookback {lookback} + horizon {horizon} = {lookback + horizon}"
-            )
-        if observed is not None and bool(observed.all()):
-            observed = None  # the fast path gathers no masks
+            rows_left = f"{max(stop - begin, 0)} rows ({begin} to {stop}) can be used"
+            needed = f"lookback {lookback} + horizon {horizon} = {lookback + horizon}"
+            raise FighterError(f"no window fits: {rows_left}, a window needs {needed}")
+        # The fast path gathers no masks.
+        mask = None if observed is None or bool(observed.all()) else observed.contiguous()
         starts = torch.arange(begin, end, stride, device=values.device)
-        mask = None if observed is None else observed.contiguous()
         return cls(values.contiguous(), mask, lookback, horizon, starts, **rest)
 
     def within(self, rows: slice) -> "Windows":
         """Take the windows whose targets lie in ``rows``, over the same tensors."""
         first, stop, _ = rows.indices(len(self.values))
         target = self.starts + self.lookback
-        return replace(
-            self, starts=self.starts[(target >= first) & (target + self.horizon <= stop)]
-        )
+        inside = (target >= first) & (target + self.horizon <= stop)
+        return replace(self, starts=self.starts[inside])
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -128,21 +122,16 @@ class Windows:
             self.bounds,
         )  # fmt: skip
 
-    def batches(
-        self, batch_size: int, generator: torch.Generator | None = None
-    ) -> Iterator[Tensor]:
+    def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
         """Yield index tensors that hold every window once, shuffled if there is a ``generator``."""
         return split_batches(len(self), batch_size, generator, self.starts.device)
 
 
 def split_batches(
-    count: int, batch_size: int, generator: torch.Generator | None, device: torch.device
+    count: int, batch_size: int, generator: Generator | None, device: torch.device
 ) -> Iterator[Tensor]:
     """Yield batches of the numbers below ``count``, shuffled if there is a ``generator``."""
-    if batch_size < 1:
-        raise FighterError(
-            "needs a whole number of at least 1", argument="batch_size", value=batch_size
-        )
+    check_count("batch_size", batch_size)
     if generator is None:
         order = torch.arange(count)
     else:
@@ -163,7 +152,5 @@ def _cut(rows: Tensor | None, start: Tensor, size: int) -> Tensor | None:
     """
     if rows is None:
         return None
-    blocks = rows.as_strided(
-        (len(rows) - size + 1, size, *rows.shape[1:]), (rows.stride(0), *rows.stride())
-    )
-    return blocks[start]
+    shape = (len(rows) - size + 1, size, *rows.shape[1:])
+    return rows.as_strided(shape, (rows.stride(0), *rows.stride()))[start]

@@ -1,10 +1,4 @@
-"""The multi-hop operator Σᵢ Aⁱ Pᵢ with A = softmax(scale·QKᵀ), and nothing else.
-
-- :mod:`.operator`: the functions for users, :func:`multi_hop` and :func:`hop_features`;
-- :mod:`.attention`: one hop, A·b, with A stored (``stored``) or never stored (``sdpa``);
-- :mod:`.walk`: powers of A from repeated hops: Horner and the recursion;
-- :mod:`.checks`: checks of the arguments, with their error messages.
-"""
+"""The multi-hop operator Σᵢ Aⁱ Pᵢ with A = softmax(scale·QKᵀ), and nothing else."""
 
 from .attention import adjacency, attention_hop, hidden_nodes, masked_softmax
 from .checks import (

@@ -29,9 +29,7 @@ def hidden_nodes(mask: Tensor | None) -> Tensor | None:
     return ~mask[:, None, :, None] if mask is not None and mask.ndim == 2 else None
 
 
-def _sort_masks(
-    mask: Tensor | None, causal: bool, dtype: torch.dtype
-) -> tuple[Tensor | None, bool]:
+def _bias(mask: Tensor | None, causal: bool, dtype: torch.dtype) -> tuple[Tensor | None, bool]:
     """Return the bias of the logits, ``[B|1, heads|1, 1|S, S]``, and if a causal rule is left."""
     if mask is None:
         return None, causal
@@ -45,9 +43,13 @@ def _sort_masks(
     return mask.to(dtype), False
 
 
-def _clear_padding(q: Tensor, k: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Replace NaN and infinity in the padding; finite numbers there have no effect."""
-    return torch.where(hidden, q.nan_to_num(0, 0, 0), q), k.masked_fill(hidden, 0)
+def _clear_padding(
+    q: Tensor, k: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Replace NaN and infinity at hidden nodes, and return these; finite numbers have no effect."""
+    if (hidden := hidden_nodes(mask)) is None:
+        return q, k, None
+    return torch.where(hidden, q.nan_to_num(0, 0, 0), q), k.masked_fill(hidden, 0), hidden
 
 
 def adjacency(
@@ -59,9 +61,7 @@ def adjacency(
     scale: float | None = None,
 ) -> Float[Tensor, "batch heads nodes nodes"]:
     """Compute the row-stochastic graph A = softmax(scale·QKᵀ + mask)."""
-    hidden = hidden_nodes(mask)
-    if hidden is not None:
-        q, k = _clear_padding(q, k, hidden)
+    q, k, _ = _clear_padding(q, k, mask)
     return masked_softmax(_scale(q, scale) * (q @ k.transpose(-1, -2)), mask, causal)
 
 
@@ -69,7 +69,7 @@ def masked_softmax(
     logits: Float[Tensor, "*batch nodes nodes"], mask: Tensor | None = None, causal: bool = False
 ) -> Float[Tensor, "... nodes nodes"]:
     """Compute a row-stochastic graph from any logits."""
-    bias, causal = _sort_masks(mask, causal, logits.dtype)
+    bias, causal = _bias(mask, causal, logits.dtype)
     if bias is not None:
         logits = logits + bias
     if causal:
@@ -99,12 +99,10 @@ def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
     unfused = _no_kernel(q, mask)
     if backend == "auto":
         most = STORE_UP_TO_ON_CUDA if q.device.type == "cuda" else STORE_UP_TO
-        small = q.shape[-2] <= most
-        return "stored" if unfused or small else "sdpa"
+        return "stored" if unfused or q.shape[-2] <= most else "sdpa"
     if backend == "sdpa" and unfused:
-        raise FighterError(
-            f"{unfused}; use 'auto' or 'stored', which store A", argument="backend", value=backend
-        )
+        reason = f"{unfused}; use 'auto' or 'stored', which store A"
+        raise FighterError(reason, argument="backend", value=backend)
     return backend
 
 
@@ -132,10 +130,8 @@ def _fused_hop(
     scale is passed because SDPA would derive it from the padded width. Key padding under a causal
     rule becomes one more column: 1 in Q, and in K the logit of a hidden node.
     """
-    bias, causal = _sort_masks(mask, causal, q.dtype)
-    hidden = hidden_nodes(mask)
-    if hidden is not None:
-        q, k = _clear_padding(q, k, hidden)
+    bias, causal = _bias(mask, causal, q.dtype)
+    q, k, hidden = _clear_padding(q, k, mask)
     if hidden is not None and causal:
         most = torch.finfo(k.dtype).max / 2
         logit = max(-most, min(most, _lowest(k.dtype) / scale))
@@ -148,11 +144,9 @@ def _fused_hop(
     q, k = _widen(q, common), _widen(k, common)
 
     def hop(b: Tensor) -> Tensor:
-        b = b if hidden is None else b.masked_fill(hidden, 0)
-        moved = F.scaled_dot_product_attention(
-            q, k, _widen(b, common), attn_mask=bias, is_causal=causal, scale=scale
-        )
-        return moved[..., :width]
+        b = _widen(b if hidden is None else b.masked_fill(hidden, 0), common)
+        y = F.scaled_dot_product_attention(q, k, b, attn_mask=bias, is_causal=causal, scale=scale)
+        return y[..., :width]
 
     return hop
 

@@ -14,10 +14,8 @@ Backend = Literal["auto", "reference", "stored", "sdpa"]
 
 def check_backend(backend: str) -> None:
     """Check the name of a backend."""
-    if backend not in get_args(Backend):
-        raise FighterError(
-            f"needs one of {', '.join(get_args(Backend))}", argument="backend", value=backend
-        )
+    if backend not in (known := get_args(Backend)):
+        raise FighterError(f"needs one of {', '.join(known)}", argument="backend", value=backend)
 
 
 def describe(value: object) -> str:
@@ -32,18 +30,11 @@ def check_powers(powers: Sequence[int], blocks: int | None = None) -> tuple[int,
     powers = tuple(powers)
     whole = all(isinstance(p, int) and not isinstance(p, bool) and p >= 0 for p in powers)
     if not powers or not whole or list(powers) != sorted(set(powers)):
-        raise FighterError(
-            "needs at least one power, each a whole number ≥ 0, in rising order without repeats, "
-            "such as (0, 1, 2)",
-            argument="powers",
-            value=powers,
-        )
+        needed = "at least one power, each a whole number ≥ 0, in rising order without repeats"
+        raise FighterError(f"needs {needed}, such as (0, 1, 2)", argument="powers", value=powers)
     if blocks is not None and len(powers) != blocks:
-        raise FighterError(
-            f"{len(powers)} powers for {blocks} blocks; needs one power for each block",
-            argument="powers",
-            value=powers,
-        )
+        reason = f"{len(powers)} powers for {blocks} blocks; needs one power for each block"
+        raise FighterError(reason, argument="powers", value=powers)
     return powers
 
 
@@ -52,46 +43,41 @@ def check_operand(name: str, tensor: object, like: Tensor | None = None) -> None
     if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
         raise FighterError(f"needs a floating-point tensor, not {describe(tensor)}", argument=name)
     if tensor.ndim != 4 or 0 in tensor.shape[1:]:
-        raise FighterError(
-            f"needs four non-empty axes [batch, heads, nodes, width], not {describe(tensor)}",
-            argument=name,
-        )
+        reason = f"needs four non-empty axes [batch, heads, nodes, width], not {describe(tensor)}"
+        raise FighterError(reason, argument=name)
     if like is None:
         return
     if tensor.shape[:3] != like.shape[:3]:
-        raise FighterError(
-            f"needs the batch, heads and nodes of q, {describe(like)}, not {describe(tensor)}: "
-            "powers of A exist only for self-attention",
-            argument=name,
-        )
+        reason = f"needs the batch, heads and nodes of q, {describe(like)}, not {describe(tensor)}"
+        raise FighterError(f"{reason}: powers of A exist only for self-attention", argument=name)
     if tensor.device != like.device:
-        raise FighterError(
-            f"is on {tensor.device}, but q is on {like.device}; move one of them", argument=name
-        )
+        reason = f"is on {tensor.device}, but q is on {like.device}; move one of them"
+        raise FighterError(reason, argument=name)
     if tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
-        raise FighterError(
-            f"needs the dtype of q, {describe(like)}, or torch.autocast, not {describe(tensor)}",
-            argument=name,
-        )
+        needed = f"the dtype of q, {describe(like)}, or torch.autocast"
+        raise FighterError(f"needs {needed}, not {describe(tensor)}", argument=name)
 
 
-def check_attention(q: Tensor, k: Tensor, scale: float | None) -> None:
-    """Check the queries, keys and scale of one self-attention."""
+def check_attention(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None, backend: str
+) -> None:
+    """Check the arguments of one self-attention."""
+    check_backend(backend)
     check_operand("q", q)
     check_operand("k", k, like=q)
     if k.shape != q.shape:
         raise FighterError(f"needs the width of q, {describe(q)}, not {describe(k)}", argument="k")
     check_scale(scale)
+    check_mask(mask, *q.shape[:3])
+    check_rows(mask, causal)
 
 
 def check_scale(scale: object) -> None:
     """Check that a scale is None or a finite number other than 0."""
     if scale is not None and not (isinstance(scale, Real) and 0 < abs(float(scale)) < float("inf")):
-        raise FighterError(
-            f"needs a finite number other than 0, or None for 1/√(query width), not "
-            f"{describe(scale)}; multiply q by a learned temperature instead",
-            argument="scale",
-        )
+        needed = "a finite number other than 0, or None for 1/√(query width)"
+        remedy = "multiply q by a learned temperature instead"
+        raise FighterError(f"needs {needed}, not {describe(scale)}; {remedy}", argument="scale")
 
 
 def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
@@ -118,28 +104,23 @@ def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
 
 def check_rows(mask: Tensor | None, causal: bool) -> None:
     """Check that every row of A has a node to attend to; not while a CUDA graph is recorded."""
-    if mask is None or torch.compiler.is_compiling() or _recording(mask):
+    if mask is None or torch.compiler.is_compiling():
         return
-    if mask.ndim == 2:
-        empty = ~mask.any(-1)
-        what, where = "sequence", "leaves every node out"
-    else:
-        allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
+    if mask.is_cuda and torch.cuda.is_current_stream_capturing():
+        return
+    what, where = "sequence", "leaves every node out"
+    allowed = mask if mask.dtype == torch.bool else mask > float("-inf")
+    if mask.ndim != 2:
+        what, where = "row [batch, head, node]", "may attend to no node"
         if causal:
             allowed = allowed & causal_pairs(mask.shape[-1], mask.device)
-        empty = ~allowed.any(-1)
-        what, where = "row [batch, head, node]", "may attend to no node"
-    if bool(empty.any()):
+    if bool((empty := ~allowed.any(-1)).any()):
         first = empty.nonzero()[0].tolist()
         raise FighterError(
             f"{what} {first[0] if len(first) == 1 else first} {where} ({int(empty.sum())} in all), "
             "so its softmax is undefined; let it attend to itself, or drop it from the batch",
             argument="mask",
         )
-
-
-def _recording(mask: Tensor) -> bool:
-    return mask.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def causal_pairs(nodes: int, device: torch.device) -> Tensor:

@@ -8,16 +8,7 @@ from torch import Tensor
 from .._typing import Float
 from ..errors import FighterError
 from .attention import adjacency, attention_hop, choose_backend, hidden_nodes
-from .checks import (
-    Backend,
-    check_attention,
-    check_backend,
-    check_mask,
-    check_operand,
-    check_powers,
-    check_rows,
-    describe,
-)
+from .checks import Backend, check_attention, check_operand, check_powers, describe
 from .walk import horner, recursion
 
 
@@ -64,28 +55,21 @@ def multi_hop(
 
     """
     if isinstance(blocks, Tensor) or not isinstance(blocks, Sequence):
-        raise FighterError(
-            f"needs a list of κ tensors, one per hop, not {describe(blocks)}", argument="blocks"
-        )
+        reason = f"needs a list of κ tensors, one per hop, not {describe(blocks)}"
+        raise FighterError(reason, argument="blocks")
     if not blocks:
         raise FighterError("needs at least one tensor, one per hop", argument="blocks", value=[])
-    _check(q, k, mask, causal, scale, backend)
+    check_attention(q, k, mask, causal, scale, backend)
     for i, block in enumerate(blocks):
         check_operand(f"blocks[{i}]", block, like=q)
         if block.shape != blocks[0].shape:
-            raise FighterError(
-                f"needs the width of blocks[0], {describe(blocks[0])}, not {describe(block)}",
-                argument=f"blocks[{i}]",
-            )
+            reason = f"needs the width of blocks[0], {describe(blocks[0])}, not {describe(block)}"
+            raise FighterError(reason, argument=f"blocks[{i}]")
     powers = check_powers(range(len(blocks)) if powers is None else powers, len(blocks))
     width = blocks[0].shape[-1]
     if choose_backend(q, mask, backend) == "reference":
         a = adjacency(q, k, mask=mask, causal=causal, scale=scale)
-        seen = _without_padding(blocks, mask)
-        terms = [
-            torch.linalg.matrix_power(a, power) @ clean if power else block
-            for power, block, clean in zip(powers, blocks, seen, strict=True)
-        ]
+        terms = [_power(a, p, block, mask) for p, block in zip(powers, blocks, strict=True)]
         return torch.stack(terms).sum(0)
     hop = attention_hop(q, k, width=width, mask=mask, causal=causal, scale=scale, backend=backend)
     return horner(hop, blocks, powers)
@@ -111,34 +95,20 @@ def hop_features(
         >>> near, far = hop_features(q, k, x, powers=(1, 3))  # A x and A³ x
 
     """
-    _check(q, k, mask, causal, scale, backend)
+    check_attention(q, k, mask, causal, scale, backend)
     check_operand("x", x, like=q)
-    powers = check_powers(powers)
+    powers, width = check_powers(powers), x.shape[-1]
     if choose_backend(q, mask, backend) == "reference":
         a = adjacency(q, k, mask=mask, causal=causal, scale=scale)
-        (clean,) = _without_padding([x], mask)
-        return tuple(torch.linalg.matrix_power(a, p) @ clean if p else x for p in powers)
-    hop = attention_hop(
-        q, k, width=x.shape[-1], mask=mask, causal=causal, scale=scale, backend=backend
-    )
+        return tuple(_power(a, power, x, mask) for power in powers)
+    hop = attention_hop(q, k, width=width, mask=mask, causal=causal, scale=scale, backend=backend)
     return recursion(hop, x, powers)
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None,
-    causal: bool,
-    scale: float | None,
-    backend: str,
-) -> None:
-    check_backend(backend)
-    check_attention(q, k, scale)
-    batch, heads, nodes, _ = q.shape
-    check_mask(mask, batch, heads, nodes)
-    check_rows(mask, causal)
-
-
-def _without_padding(blocks: Sequence[Tensor], mask: Tensor | None) -> list[Tensor]:
+def _power(a: Tensor, power: int, x: Tensor, mask: Tensor | None) -> Tensor:
+    """Compute A^power x as it is written."""
+    if power == 0:
+        return x
     hidden = hidden_nodes(mask)
-    return [block if hidden is None else block.masked_fill(hidden, 0) for block in blocks]
+    clean = x if hidden is None else x.masked_fill(hidden, 0)
+    return torch.linalg.matrix_power(a, power) @ clean

@@ -19,16 +19,13 @@ def horner(
 ) -> Float[Tensor, "*batch nodes width"]:
     """Compute Σᵢ A^powers[i] blocks[i] in max(powers) hops: P₀ + A(P₁ + A(P₂ + …)).
 
-    This is the cheap order if every head has its own output columns: a hop has the width of a
-    block.
+    This is the cheap order if every head has its own output columns: a hop is as wide as a block.
     """
     total = blocks[-1]
     for i in reversed(range(len(blocks))):
-        below = powers[i - 1] if i else 0
-        for _ in range(powers[i] - below):
+        for _ in range(powers[i] - (powers[i - 1] if i else 0)):
             total = hop(total)
-        if i:
-            total = blocks[i - 1] + total
+        total = blocks[i - 1] + total if i else total
     return total
 
 

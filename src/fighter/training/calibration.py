@@ -18,6 +18,11 @@ from .._typing import Float
 from ..data.windows import Windows
 from .inference import forecast
 
+Scores = Float[Tensor, "windows horizon series quantiles"]
+Shifts = Float[Tensor, "series quantiles"]
+Levels = Float[Tensor, "quantiles"]
+Forecast = Float[Tensor, "*batch horizon series outputs"]
+
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
 MOST_CELLS = 2**25  # upper limit of scores in memory, for panels of many series
 BLOCKS = 8
@@ -25,7 +30,7 @@ BLOCKS = 8
 
 def calibrate(
     network: nn.Module, windows: Windows, quantiles: Sequence[float], start_step: int = 0
-) -> Float[Tensor, "series quantiles"]:
+) -> Shifts:
     """Compute the conformal shift of each quantile, in units of the predicted interval width.
 
     ``start_step`` is the step of the first row of ``windows`` on the training time axis.
@@ -51,18 +56,13 @@ def calibrate(
     return torch.where(shifts.isnan(), shifts.nanmean(0), shifts).nan_to_num(0.0)
 
 
-def adjust(
-    y: Float[Tensor, "*batch horizon series outputs"],
-    conformal_shifts: Float[Tensor, "series quantiles"],
-) -> Float[Tensor, "*batch horizon series outputs"]:
+def adjust(y: Forecast, conformal_shifts: Shifts) -> Forecast:
     """Add the conformal shifts to the quantiles of a forecast and sort them."""
     quantiles = (y[..., 1:] + conformal_shifts.to(y) * _interval_width(y)).sort(-1).values
     return torch.cat([y[..., :1], quantiles], -1)
 
 
-def _interval_width(
-    y: Float[Tensor, "*batch horizon series outputs"],
-) -> Float[Tensor, "*batch horizon series 1"]:
+def _interval_width(y: Forecast) -> Float[Tensor, "*batch horizon series 1"]:
     """Measure from the lowest to the highest quantile: at least half the mean over the horizon.
 
     Without that minimum, quantiles that touch would make scores unbounded.
@@ -71,14 +71,12 @@ def _interval_width(
     return torch.maximum(width, width.mean(-3, keepdim=True) / 2).clamp(min=1e-3)
 
 
-def _widen_levels(
-    score: Float[Tensor, "windows horizon series quantiles"], quantiles: Float[Tensor, "quantiles"]
-) -> Float[Tensor, "quantiles"]:
+def _widen_levels(score: Scores, quantiles: Levels) -> Levels:
     """Find levels whose tails, calibrated on earlier blocks, would have covered the next block."""
-    shares = torch.arange(1.0, 0.0, -0.05)[:, None]
-    candidates = torch.where(quantiles < 0.5, shares * quantiles, 1 - shares * (1 - quantiles))
     if len(score) < 2 * BLOCKS:
         return quantiles
+    shares = torch.arange(1.0, 0.0, -0.05)[:, None]
+    candidates = torch.where(quantiles < 0.5, shares * quantiles, 1 - shares * (1 - quantiles))
     rates, blocks = [], score.tensor_split(BLOCKS)
     for i in range(1, BLOCKS):
         earlier = _sort_scores(torch.cat(blocks[:i]))
@@ -89,33 +87,24 @@ def _widen_levels(
     for tail in tails[tails < 0.5].unique():
         pair = (tails - tail).abs() < 1e-6  # the two sides of an interval are widened together
         enough = (rates[:, pair].sum(1) <= tail * pair.sum()).tolist()
-        first = enough.index(True) if any(enough) else -1
-        levels[pair] = candidates[first, pair]
+        levels[pair] = candidates[enough.index(True) if any(enough) else -1, pair]
     return levels
 
 
-def _miss_rate(
-    score: Float[Tensor, "windows horizon series quantiles"],
-    shifts: Float[Tensor, "series quantiles"],
-    quantiles: Float[Tensor, "quantiles"],
-) -> Float[Tensor, "quantiles"]:
+def _miss_rate(score: Scores, shifts: Shifts, quantiles: Levels) -> Levels:
     """Measure the share of targets below each low quantile and above each high one."""
     missed = torch.where(quantiles < 0.5, score < shifts, score > shifts)
     seen = ~(score.isnan() | shifts.isnan())
     return (missed & seen).sum((0, 1, 2)) / seen.sum((0, 1, 2))
 
 
-def _sort_scores(
-    score: Float[Tensor, "windows horizon series quantiles"],
-) -> tuple[Float[Tensor, "scores series quantiles"], Tensor]:
+def _sort_scores(score: Scores) -> tuple[Float[Tensor, "scores series quantiles"], Tensor]:
     """Sort the scores of each series, NaN last, and count those that are numbers."""
     flat = score.flatten(0, 1)  # [B * H, N, Q]
     return flat.sort(0).values, (~flat.isnan()).sum(0)
 
 
-def _conformal_quantiles(
-    scores: tuple[Tensor, Tensor], levels: Float[Tensor, "quantiles"]
-) -> Float[Tensor, "series quantiles"]:
+def _conformal_quantiles(scores: tuple[Tensor, Tensor], levels: Levels) -> Shifts:
     """Take quantiles of sorted scores, corrected for finite samples: the outer neighbour."""
     values, count = scores
     rank = (count + 1) * levels.double()

@@ -58,9 +58,9 @@ def fingerprint(*datasets: object | None) -> str:
     return digest.hexdigest()
 
 
-def pack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Put a prefix before each name, so that several dictionaries fit in one."""
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+def pack(parts: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Join dictionaries into one, with the name of each as a prefix."""
+    return {f"{part}/{name}": t for part in parts for name, t in parts[part].items()}
 
 
 def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,13 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from .._files import CHECKPOINT
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 from . import checkpoint as disk
 from .inference import autocast, score
 from .losses import Objective, forecast_objective
 from .parallel import World
 from .progress import MetricLog, Progress
 from .steps import CapturedStep, Examples
+
+Record = dict[str, Any]
+OnEpoch = Callable[[Record], None]
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience"):
-            if (value := getattr(self, name)) < 1:
-                raise FighterError("needs a whole number of at least 1", argument=name, value=value)
+            check_count(name, getattr(self, name))
         if not 0 <= self.ema < 1:
             raise FighterError("needs a number from 0 to below 1", argument="ema", value=self.ema)
         if not self.lr > 0:
@@ -78,13 +80,13 @@ def train(
     start_step: int = 0,
     objective: Objective | None = None,
     measure: Objective | None = None,
-    on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_epoch: OnEpoch | None = None,
     world: World = World(),  # noqa: B008
     folder: Path | None = None,
     tensorboard: bool = False,
     verbose: bool = False,
     settings: str = "",
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Train ``network`` in place and leave the weights of the best epoch in it.
 
     The best epoch has the lowest ``measure`` over ``validation``; without validation data it is the
@@ -117,14 +119,14 @@ def train(
         recipe.loss, recipe.quantiles, start_step, recipe.discount, per_member=True
     )
     with torch.random.fork_rng(devices=devices):  # leaves the caller's random state alone
-        run = _Run(network, data, recipe, world, objective, measure)
-        checkpoint = None
-        if folder is not None:
-            checkpoint = folder / CHECKPOINT
-            run.identity = {
-                "settings": f"{recipe} {settings}",
-                "data": disk.fingerprint(data, validation),
-            }
+        run = _Run(network, data, recipe, world, objective)
+        evaluate = None
+        if validation is not None:
+            evaluate = partial(score, data=validation, measure=measure, world=world)
+        checkpoint = None if folder is None else folder / CHECKPOINT
+        if checkpoint is not None:
+            digest = disk.fingerprint(data, validation)
+            run.identity = {"settings": f"{recipe} {settings}", "data": digest}
             if checkpoint.exists():
                 run.resume(checkpoint)
             run.check_together()
@@ -132,7 +134,7 @@ def train(
         bar = Progress(verbose and world.first, recipe.epochs, run.steps, run.epoch)
         try:
             while run.epoch < recipe.epochs and run.since_best < recipe.patience:
-                record = run.one_epoch(validation, bar, on_epoch)
+                record = run.one_epoch(evaluate, bar, on_epoch)
                 if checkpoint is not None:
                     world.wait()
                     if world.first:
@@ -155,50 +157,37 @@ class _Run:
     """The complete state of a training run."""
 
     def __init__(
-        self,
-        network: nn.Module,
-        data: Examples,
-        recipe: Recipe,
-        world: World,
-        objective: Objective,
-        measure: Objective,
+        self, network: nn.Module, data: Examples, recipe: Recipe, world: World, objective: Objective
     ):
         self.network, self.data, self.recipe, self.world = network, data, recipe, world
-        self.objective, self.measure = objective, measure
+        self.objective = objective
         self.steps = -(-len(data) // recipe.batch_size)
-        trainable = [p for p in network.parameters() if p.requires_grad]
         cuda = data.device.type == "cuda"
         # Numbers that change from step to step are tensors on CUDA, where steps are recorded.
         self.lr: Tensor | float = torch.tensor(recipe.lr, device=data.device) if cuda else recipe.lr
         self.mixing: Tensor | float = torch.tensor(1.0, device=data.device) if cuda else 1.0
-        self.optimiser = None
-        if trainable:
-            fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
-            self.optimiser = torch.optim.AdamW(
-                trainable, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
-            )
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
         self.average = self.weights()
         self.best = self.average  # until the end of the first epoch
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Record] = []
         self.identity: dict[str, str] = {}  # must be equal in a checkpoint that is resumed
-        self.module = network
-        if trainable:
+        self.module, self.optimiser = network, None
+        self.one_step: Callable[[Tensor], Tensor] | None = None
+        if trainable := [p for p in network.parameters() if p.requires_grad]:
+            fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
+            self.optimiser = torch.optim.AdamW(
+                trainable, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
+            )
             compiled = torch.compile(network) if recipe.compile else network
             self.module = world.wrap(compiled)  # type: ignore[arg-type]
-        self.one_step: Callable[[Tensor], Tensor] | None = None
-        if self.optimiser is not None:
             self.one_step = partial(self.compute, self.optimiser)
             if cuda and world.size == 1 and not recipe.compile:
                 self.one_step = CapturedStep(self.one_step, recipe.batch_size)
 
     def one_epoch(
-        self,
-        validation: Examples | None,
-        bar: Progress,
-        on_epoch: Callable[[dict[str, Any]], None] | None,
-    ) -> dict[str, Any]:
+        self, evaluate: Callable[[nn.Module], float] | None, bar: Progress, on_epoch: OnEpoch | None
+    ) -> Record:
         self.network.train()
         # Every epoch has its own seeds, so that a resumed run needs no random states.
         order = torch.Generator().manual_seed(self.recipe.seed + self.epoch)
@@ -215,15 +204,12 @@ class _Run:
         if not self.recipe.ema:
             self.average = self.weights()
         own = self.swap(self.average)
-        result = None
-        if validation is not None:
-            result = score(self.network, validation, self.measure, self.world)
+        result = None if evaluate is None else evaluate(self.network)
+        self.since_best += 1
         if result is None or result < self.best_score or self.epoch == 1:
             self.best_score = math.inf if result is None else result
             self.best = {k: v.clone() for k, v in self.average.items()}
             self.since_best = 0
-        else:
-            self.since_best += 1
         record = {
             "epoch": self.epoch,
             "loss": (total / self.steps).item(),
@@ -233,12 +219,10 @@ class _Run:
         }
         for name in ("loss", "validation"):
             if record[name] is not None and not math.isfinite(record[name]):
-                raise FighterError(
-                    f"the {name.replace('loss', 'training')} loss became {record[name]} in epoch "
-                    f"{self.epoch}; lower the rate, or look for extreme values in the data",
-                    argument="lr",
-                    value=self.recipe.lr,
-                )
+                what = f"the {name.replace('loss', 'training')} loss became {record[name]}"
+                remedy = "lower the rate, or look for extreme values in the data"
+                reason = f"{what} in epoch {self.epoch}; {remedy}"
+                raise FighterError(reason, argument="lr", value=self.recipe.lr)
         if on_epoch is not None:
             on_epoch(record)
         self.swap(own)
@@ -303,35 +287,26 @@ class _Run:
         return own
 
     def save(self, path: Path) -> None:
-        tensors = {
-            **disk.pack("network", self.network.state_dict()),
-            **disk.pack("average", self.average),
-            **disk.pack("best", self.best),
-        }
+        parts = {"network": self.network.state_dict(), "average": self.average, "best": self.best}
         if self.optimiser is not None:
-            tensors |= disk.pack("optimiser", disk.optimiser_tensors(self.optimiser))
-        counters = ("step", "epoch", "since_best", "best_score", "history")
-        state = {name: getattr(self, name) for name in counters}
-        disk.save(tensors, {**state, "identity": self.identity}, path)
+            parts["optimiser"] = disk.optimiser_tensors(self.optimiser)
+        counters = ("step", "epoch", "since_best", "best_score", "history", "identity")
+        disk.save(disk.pack(parts), {name: getattr(self, name) for name in counters}, path)
 
     def resume(self, path: Path) -> None:
         tensors, state = disk.load(path)
         written = state.pop("identity", {})
         for name, value in self.identity.items():
             if written.get(name) != value:
-                raise FighterError(
-                    f"{path} was written by a run with other {name}: "
-                    f"resume with the same {name}, or remove the file to start again"
-                )
+                remedy = f"resume with the same {name}, or remove the file to start again"
+                raise FighterError(f"{path} was written by a run with other {name}: {remedy}")
         device = self.data.device
-        for name, value in state.items():
-            setattr(self, name, value)
+        vars(self).update(state)
         try:
             self.network.load_state_dict(disk.unpack("network", tensors))
         except RuntimeError as error:
-            raise FighterError(
-                f"{path} belongs to another network: remove the file to start again"
-            ) from error
+            reason = f"{path} belongs to another network: remove the file to start again"
+            raise FighterError(reason) from error
         self.average = {k: v.to(device) for k, v in disk.unpack("average", tensors).items()}
         self.best = {k: v.to(device) for k, v in disk.unpack("best", tensors).items()}
         if self.optimiser is not None:
@@ -339,10 +314,8 @@ class _Run:
 
     def check_together(self) -> None:
         """Check that all processes resume from the same epoch."""
-        here = torch.tensor(float(self.epoch), device=self.data.device)
-        if self.world.sum(here).item() != self.world.size * self.epoch:
-            raise FighterError(
-                f"process {self.world.rank} resumes after epoch {self.epoch} and others do not: "
-                "use a folder that all machines share",
-                argument="folder",
-            )
+        epoch = torch.tensor(float(self.epoch), device=self.data.device)
+        if self.world.sum(epoch).item() != self.world.size * self.epoch:
+            here = f"process {self.world.rank} resumes after epoch {self.epoch}"
+            remedy = "use a folder that all machines share"
+            raise FighterError(f"{here} and others do not: {remedy}", argument="folder")

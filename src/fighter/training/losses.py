@@ -64,20 +64,15 @@ def forecast_objective(
 ) -> Objective:
     """Make the objective of a forecasting network from :func:`make_loss`.
 
-    Args:
-        point: as in :func:`make_loss`.
-        quantiles: as in :func:`make_loss`.
-        start_step: step of the windows' first row on the training time axis (default: 0).
-        discount: as in :func:`make_loss`.
-        per_member: average the losses of the network's members instead of taking the loss of
-            their mean, so that each member learns to forecast by itself (default: False).
+    ``start_step`` is the step of the windows' first row on the training time axis. ``per_member``
+    averages the losses of the network's members instead of taking the loss of their mean, so that
+    each member learns to forecast by itself.
     """
     loss = make_loss(point, quantiles, discount)
 
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-        forecast = network(batch, batch.start + start_step, per_member)
-        return loss(
-            straight_through_clamp(forecast.float(), batch), batch.future, batch.future_observed
-        )
+        forecast = network(batch, batch.start + start_step, per_member).float()
+        forecast = straight_through_clamp(forecast, batch)
+        return loss(forecast, batch.future, batch.future_observed)
 
     return objective

@@ -65,10 +65,7 @@ class MetricLog:
     """
 
     def __init__(
-        self,
-        folder: Path | None,
-        tensorboard: bool = False,
-        history: Sequence[dict[str, Any]] = (),
+        self, folder: Path | None, tensorboard: bool = False, history: Sequence[dict[str, Any]] = ()
     ):
         self._path = self._board = None
         if folder is None:

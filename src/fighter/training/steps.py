@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 
 class Examples(Protocol):
@@ -22,9 +22,7 @@ class Examples(Protocol):
         """Number of examples in a forward pass without gradients, chosen to bound the memory."""
         ...
 
-    def batches(
-        self, batch_size: int, generator: torch.Generator | None = None
-    ) -> Iterator[Tensor]:
+    def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
         """Yield index tensors that hold every example once, shuffled with a ``generator``."""
         ...
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from ..._files import file_sha256
 from ...errors import FighterError
 
+OnBytes = Callable[[int, int | None], None]
+
 _CHUNK = 1 << 16
 _RETRY_CODES = (408, 425, 429, 500, 502, 503, 504)
 
@@ -19,22 +21,16 @@ def download(
     path: str | Path,
     *,
     sha256: str | None = None,
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: OnBytes | None = None,
     timeout: float = 30,
     retries: int = 3,
 ) -> Path:
     """Download ``url`` to ``path``. Proxies are taken from the environment.
 
     Bytes are collected in ``path.part``, also over several calls. The file gets its name only when
-    it is complete and its checksum is right.
-
-    Args:
-        url: a web address.
-        path: the file to write.
-        sha256: expected checksum (default: not checked).
-        progress: called with the bytes received and the total, if known, as they arrive.
-        timeout: seconds without a byte after which to reconnect (default: 30).
-        retries: tries in a row without a new byte before giving up (default: 3).
+    it is complete and its checksum is right. ``progress`` is called with the bytes received and
+    the total, if known. After ``timeout`` seconds without a byte it connects again, and after
+    ``retries`` tries in a row without a new byte it gives up.
     """
     if not url.startswith(("https://", "http://")):
         raise FighterError(f"{url} is not a web address that begins with https:// or http://")
@@ -50,25 +46,24 @@ def download(
         except urllib.error.HTTPError as error:
             error.close()
             if error.code not in _RETRY_CODES:
-                raise FighterError(
-                    f"{url} answered {error.code} {error.reason}; check the address"
-                ) from None
+                answer = f"{error.code} {error.reason}"
+                raise FighterError(f"{url} answered {answer}; check the address") from None
             reason: Exception = error
         except (OSError, http.client.HTTPException) as error:
             reason = error
         failures = 1 if _size(part) > before else failures + 1
         if failures > retries:
+            what = f"{url} could not be downloaded: {reason} ({retries + 1} tries)"
+            kept = f"{_size(part)} bytes are kept in {part}"
             raise FighterError(
-                f"{url} could not be downloaded: {reason} ({retries + 1} tries); {_size(part)} "
-                f"bytes are kept in {part}, and the same command resumes from there"
+                f"{what}; {kept}, and the same command resumes from there"
             ) from reason
         time.sleep(min(0.1 * 2**failures, 5))
     if sha256 is not None and (actual := file_sha256(part)) != sha256:
         part.unlink()
-        raise FighterError(
-            f"the file from {url} has sha256 {actual}, expected {sha256}, and was deleted; "
-            "try again, and if this repeats, the file at that address has changed"
-        )
+        what = f"the file from {url} has sha256 {actual}, expected {sha256}, and was deleted"
+        remedy = "try again, and if this repeats, the file at that address has changed"
+        raise FighterError(f"{what}; {remedy}")
     return part.replace(path)
 
 
@@ -76,9 +71,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _receive(
-    url: str, part: Path, progress: Callable[[int, int | None], None] | None, timeout: float
-) -> None:
+def _receive(url: str, part: Path, progress: OnBytes | None, timeout: float) -> None:
     """Append the missing bytes to ``part``; raise if the connection ends too early."""
     done = _size(part)
     # Ask for uncompressed bytes: a compressed transfer could not be resumed.
@@ -98,9 +91,8 @@ def _receive(
             raise ConnectionError("the server has fewer bytes than were kept") from None
         return
     with response:
-        resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(
-            f"bytes {done}-"
-        )
+        sent = response.headers.get("Content-Range", "")
+        resumed = response.status == 206 and sent.startswith(f"bytes {done}-")
         done = done if resumed else 0
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from ...errors import FighterError
+from ...errors import check_count
 from ..files import import_pandas
 
 _NAMES = ("north", "south", "east", "west", "coast", "valley", "hills", "harbour", "plain", "lakes")
@@ -17,16 +17,12 @@ _WARM_UP = 200
 
 @dataclass(frozen=True)
 class Link:
-    """``target`` follows ``source`` by ``lag`` hours.
-
-    ``weight`` is the share of the variance of the target's hourly innovations that comes from the
-    source.
-    """
+    """``target`` follows ``source`` by ``lag`` hours."""
 
     source: str
     target: str
     lag: int
-    weight: float
+    weight: float  # share of the variance of the target's hourly innovations due to the source
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,28 +69,26 @@ def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLo
         zones: number of zones (default: 6).
         seed: seed of the random numbers (default: 0).
     """
-    for name, value in (("hours", hours), ("zones", zones)):
-        if value < 1:
-            raise FighterError("needs a whole number of at least 1", argument=name, value=value)
-    draw = _Draw(seed)
+    check_count("hours", hours)
+    check_count("zones", zones)
+    draw = np.random.Generator(np.random.PCG64(seed))
     names = _NAMES[:zones] + tuple(f"zone_{i}" for i in range(len(_NAMES), zones))
-    order = np.argsort(draw.uniform(zones))
+    order = np.argsort(draw.random(zones))
     links = []
     for place, target in enumerate(order[1:], start=1):
-        source = order[int(draw.uniform(1)[0] * place)]
-        lag = 1 + int(draw.uniform(1)[0] * _LONGEST_LAG)
-        weight = round(0.45 + 0.15 * float(draw.uniform(1)[0]), 3)
+        source = order[int(draw.random() * place)]
+        lag = 1 + int(draw.random() * _LONGEST_LAG)
+        weight = round(0.45 + 0.15 * draw.random(), 3)
         links.append(Link(names[source], names[target], lag, weight))
     own = _own_components(draw, names, links, hours)
 
     hour = np.arange(hours)[:, None]
     day, week, year = (2 * np.pi * hour / period for period in (24, 168, 8766))
-    weather = _smooth(draw.normal((hours, 1)), 0.99) + 0.4 * _smooth(
-        draw.normal((hours, zones)), 0.97
-    )
+    weather = _smooth(_normal(draw, hours, 1), 0.99)
+    weather = weather + 0.4 * _smooth(_normal(draw, hours, zones), 0.97)
     temperature = 10 - 9 * np.cos(year) - 3.5 * np.cos(day - 0.9) + 4 * weather
-    level = 900 + 4000 * draw.uniform(zones)
-    shift, morning = 0.6 * draw.uniform(zones) - 0.3, 0.06 + 0.06 * draw.uniform(zones)
+    level = 900 + 4000 * draw.random(zones)
+    shift, morning = 0.6 * draw.random(zones) - 0.3, 0.06 + 0.06 * draw.random(zones)
     daily = -0.16 * np.cos(day - 0.7 + shift) - morning * np.cos(2 * day - 1.2 + shift)
     weekend = -0.08 * (hour // 24 % 7 >= 5)
     response = 0.0006 * (temperature - 16) ** 2  # heating below, cooling above
@@ -105,7 +99,7 @@ def grid_load(hours: int = 24 * 7 * 26, zones: int = 6, seed: int = 0) -> GridLo
 
 
 def _own_components(
-    draw: "_Draw", names: tuple[str, ...], links: list[Link], hours: int
+    draw: np.random.Generator, names: tuple[str, ...], links: list[Link], hours: int
 ) -> np.ndarray:
     """Simulate the own component of each zone, of variance about one: ``[hours, zones]``."""
     column = {name: i for i, name in enumerate(names)}
@@ -113,8 +107,8 @@ def _own_components(
     for link in links:
         i = column[link.target]
         weight[i], lag[i], source[i] = link.weight, link.lag, column[link.source]
-    noise = np.sqrt(1 - weight) * draw.normal((hours + _WARM_UP, len(names)))
-    own = np.zeros((hours + _WARM_UP, len(names)))
+    noise = np.sqrt(1 - weight) * _normal(draw, hours + _WARM_UP, len(names))
+    own = np.zeros_like(noise)
     fresh = np.sqrt(1 - _PERSISTENCE**2)
     for t in range(_LONGEST_LAG, len(own)):
         innovation = np.sqrt(weight) * own[t - lag, source] + noise[t]
@@ -131,15 +125,7 @@ def _smooth(noise: np.ndarray, persistence: float) -> np.ndarray:
     return walk
 
 
-class _Draw:
-    """Random numbers from uniform ones, which are the same in every version of numpy."""
-
-    def __init__(self, seed: int) -> None:
-        self.generator = np.random.Generator(np.random.PCG64(seed))
-
-    def uniform(self, n: int) -> np.ndarray:
-        return self.generator.random(n)
-
-    def normal(self, shape: tuple[int, int]) -> np.ndarray:
-        u, v = self.generator.random((2, *shape))
-        return np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v)  # Box and Muller
+def _normal(draw: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Draw by Box and Muller from uniform numbers, the same in every version of numpy."""
+    u, v = draw.random((2, rows, columns))
+    return np.sqrt(-2 * np.log(1 - u)) * np.cos(2 * np.pi * v)
