@@ -272,8 +272,8 @@ def _limits(tasks: Tasks, parts: Sequence[AblationRow], tables: Sequence[Variant
         if p is None or p > CHANCE:
             unsure[f"{NAMES[data]} at {horizon}"] = p
     entries = [
-        "Fighter was developed with these data sets; on other tables, small ones above all, compare it "
-        "with simple models first (`fighter leaderboard`).",
+        "Fighter was developed with these data sets; on other tables, small ones above all, "
+        "compare it with simple models first (`fighter leaderboard`).",
         f"There are {len({data for data, _ in tasks})} data sets and {len(tasks)} tasks. Horizons "
         "336 and 720 and look-backs beyond 96 were run with Fighter alone, on Weather.",
     ]
