@@ -130,8 +130,7 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         ({"missing": True}, "other data"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch, other, what):
-    monkeypatch.setattr(loop.disk, "remove", lambda _: None)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, other, what):
     trained(folder=tmp_path)
     with pytest.raises(FighterError, match=f"run with {what}"):
         trained(folder=tmp_path, **other)
