@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired
@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, NotRequired
 import numpy as np
 
 from ..data.columns import listing
-from ..errors import FighterError, did_you_mean
+from ..errors import FighterError, check_count, did_you_mean
 from ..models import MODELS
 from .datasets import Dataset, read, with_files
 from .provenance import provenance
 from .result import Record, Row
-from .runs import Environment, Run, add_rows, perform
+from .runs import Environment, Run, Say, add_rows, perform, quiet
 from .score import settings
 
 KIND = "fighter.benchmark.score"
@@ -54,49 +54,29 @@ class Entry(NamedTuple):
     model: str
 
 
-def trainable(model: str) -> bool:
-    """Return whether a model has anything to learn."""
-    return MODELS[model].trainable
-
-
 def published_options(model: str) -> dict[str, Any]:
     """Return the flat settings of a Forecaster that build a model as its paper does."""
-    return {"model": model, **OWN.get(model, PEER if trainable(model) else {})}
+    return {"model": model, **OWN.get(model, PEER if MODELS[model].trainable else {})}
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Which models are ranked on which data.
+    """Which models are ranked on which data."""
 
-    Args:
-        models: names of the registry.
-        horizons: the horizons of each data set.
-        lookback: steps that models see (default: 96 for data sets of the catalogue, else chosen
-            by the Forecaster).
-        seeds: the seeds of each trainable model.
-        lr: learning rate of all models but Fighter (default: the best of three on the validation
-            rows).
-        max_epochs: as in the Forecaster.
-    """
-
-    models: tuple[str, ...]
+    models: tuple[str, ...]  # names of the registry
     horizons: Mapping[Dataset, tuple[int, ...]]
-    lookback: int | None = None
-    seeds: tuple[int, ...] = (0, 1, 2)
-    lr: float | None = None
-    max_epochs: int | None = None
+    lookback: int | None = None  # None: 96 for the catalogue, else chosen by the Forecaster
+    seeds: tuple[int, ...] = (0, 1, 2)  # of each trainable model
+    lr: float | None = None  # of all but Fighter; None: the best of three on the validation rows
+    max_epochs: int | None = None  # as in the Forecaster
 
     def __post_init__(self) -> None:
         if not self.seeds:
             raise FighterError("needs at least one seed, such as 0", argument="seeds")
-        for name, values in (
-            ("horizons", [h for horizons in self.horizons.values() for h in horizons]),
-            ("lookback", [self.lookback]),
-            ("max_epochs", [self.max_epochs]),
-        ):
-            if bad := [v for v in values if v is not None and v < 1]:
-                reason = "needs a whole number of at least 1"
-                raise FighterError(reason, argument=name, value=bad[0])
+        counts = [("horizons", h) for horizons in self.horizons.values() for h in horizons]
+        for name, value in (*counts, ("lookback", self.lookback), ("max_epochs", self.max_epochs)):
+            if value is not None:
+                check_count(name, value)
         if self.lr is not None and not 0 < self.lr < math.inf:
             raise FighterError("needs a number above 0", argument="lr", value=self.lr)
         for dataset, horizons in self.horizons.items():
@@ -106,19 +86,16 @@ class Contest:
         """Return the run of one cell."""
         dataset, horizon, model = entry
         lookback = self.lookback or (LOOKBACK if dataset.known else None)
-        chosen = {"lr": rate, "max_epochs": self.max_epochs if trainable(model) else None}
+        chosen = {"lr": rate, "max_epochs": self.max_epochs if MODELS[model].trainable else None}
         options = published_options(model) | {k: v for k, v in chosen.items() if v is not None}
-        tags = {
-            "data": dataset.name,
-            "horizon": horizon,
-            "model": MODELS[model].column,
-            "seed": seed,
-        }
-        return Run(
-            KIND,
-            settings(dataset, horizon, options, lookback=lookback, seed=seed),
-            tags if rate is None else {**tags, "lr": rate},
-        )
+        column = MODELS[model].column
+        tags = {"data": dataset.name, "horizon": horizon, "model": column, "seed": seed}
+        everything = settings(dataset, horizon, options, lookback=lookback, seed=seed)
+        return Run(KIND, everything, tags if rate is None else {**tags, "lr": rate})
+
+    def _tuned(self) -> list[str]:
+        """Return the models whose learning rate is given or tried; Fighter has its own."""
+        return [m for m in self.models if m != "fighter" and MODELS[m].trainable]
 
     def entries(self) -> list[Entry]:
         """Return every model in every task, the longest horizons first."""
@@ -137,18 +114,18 @@ class Contest:
         return {
             entry: {rate: self.run(entry, 0, rate) for rate in RATES}
             for entry in self.entries()
-            if entry.model != "fighter" and trainable(entry.model) and self.lr is None
+            if self.lr is None and entry.model in self._tuned()
         }
 
     def cells(self, rates: Mapping[Entry, float]) -> list[tuple[Dataset, Run]]:
         """Return all cells except those whose learning rate is not chosen yet."""
         waiting = self.trials().keys() - rates.keys()
-        given = {m: self.lr for m in self.models if m != "fighter" and trainable(m)}
+        given = dict.fromkeys(self._tuned(), self.lr)
         return [
             (entry.dataset, self.run(entry, seed, rates.get(entry, given.get(entry.model))))
             for entry in self.entries()
             if entry not in waiting
-            for seed in (self.seeds if trainable(entry.model) else (0,))
+            for seed in (self.seeds if MODELS[entry.model].trainable else (0,))
         ]
 
 
@@ -173,10 +150,8 @@ def check_rows(dataset: Dataset, horizon: int, lookback: int | None) -> None:
     data, split = read(dataset)
     train, rows = split.train.stop, split.val.stop - split.val.start
     if not rows or split.test.stop == split.test.start:
-        raise FighterError(
-            f"{dataset.name} has {data.length} rows, too few to train, validate and test: "
-            "needs at least 10"
-        )
+        few = f"{dataset.name} has {data.length} rows, too few to train, validate and test"
+        raise FighterError(f"{few}: needs at least 10")
     if horizon > rows:
         reason = f"does not fit into the {rows} validation rows of {dataset.name}; take fewer steps"
         raise FighterError(reason, argument="horizons", value=horizon)
@@ -186,10 +161,8 @@ def check_rows(dataset: Dataset, horizon: int, lookback: int | None) -> None:
         raise FighterError(reason, argument="lookback", value=lookback)
     for name, part in (("training", split.train), ("validation", split.val), ("test", split.test)):
         if not data.observed[part].any():
-            raise FighterError(
-                f"{dataset.name} has no value in its {part.stop - part.start} {name} rows, "
-                f"{part.start + 1} to {part.stop}"
-            )
+            where = f"{part.stop - part.start} {name} rows, {part.start + 1} to {part.stop}"
+            raise FighterError(f"{dataset.name} has no value in its {where}")
 
 
 def unscaled_series(dataset: Dataset) -> list[str]:
@@ -203,10 +176,10 @@ def unscaled_series(dataset: Dataset) -> list[str]:
     places = np.flatnonzero(flat & moves & data.observed[split.test].any(0))
     if not places.size:
         return []
-    names = listing([data.ids[i] for i in places], 3)
     return [
-        f"{names}: constant or missing in the training rows; such errors are in the units of the "
-        "table and can outweigh all others. Drop the series to rank without it."
+        f"{listing([data.ids[i] for i in places], 3)}: constant or missing in the training rows; "
+        "such errors are in the units of the table and can outweigh all others. Drop the series "
+        "to rank without it."
     ]
 
 
@@ -216,10 +189,7 @@ def _range(values: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def horizons_for(dataset: Dataset) -> tuple[int, ...]:
-    """Return the default horizons: 96 and 192 for the catalogue, else one season.
-
-    A season longer than a twentieth of the rows is cut to that.
-    """
+    """Return 96 and 192 for the catalogue, else one season, but at most a twentieth of the rows."""
     if dataset.known:
         return HORIZONS
     data, _ = read(dataset)
@@ -228,25 +198,15 @@ def horizons_for(dataset: Dataset) -> tuple[int, ...]:
 
 
 def leaderboard(
-    contest: Contest,
-    environment: Environment,
-    folder: Path,
-    *,
-    jobs: int = 1,
-    say: Callable[[str], None] = lambda line: None,
+    contest: Contest, environment: Environment, folder: Path, *, jobs: int = 1, say: Say = quiet
 ) -> list[str]:
-    """Train and score all cells, and add them to those of other calls in ``folder``.
-
-    Returns:
-        Messages about failed runs; the other cells are stored.
-    """
+    """Train, score and store all cells beside earlier ones; return messages about failed runs."""
     failures: list[str] = []
+    store = folder / "runs"
     environment = with_files(environment, contest.horizons)
 
     def perform_all(runs: Sequence[Run]) -> dict[str, Record]:
-        rows = perform(
-            runs, folder / "runs", environment, jobs=jobs, say=say, failed=failures.append
-        )
+        rows = perform(runs, store, environment, jobs=jobs, say=say, failed=failures.append)
         return {Run(KIND, row["settings"]).key: row for row in rows}
 
     trials = contest.trials()
@@ -259,23 +219,18 @@ def leaderboard(
     records = perform_all([*first, *ready])
     rates = {}
     for entry, runs in trials.items():
-        done = {rate: records[run.key] for rate, run in runs.items() if run.key in records}
-        if done:
+        if done := {rate: records[run.key] for rate, run in runs.items() if run.key in records}:
             rates[entry] = min(done, key=lambda rate: done[rate]["result"]["validation"])
     cells = contest.cells(rates)
     if rest := [run for _, run in cells if run.key not in tried]:
         records |= perform_all(rest)
     budget = {"max_epochs": contest.max_epochs, "given_lr": contest.lr}
-    rows = [
-        {
-            **records[run.key],
-            **budget,
-            "file": dataset.known or str(dataset.file),
-            "command": _command(dataset, run.settings, environment.device),
-        }
-        for dataset, run in cells
-        if run.key in records
-    ]
+    rows = []
+    for dataset, run in cells:
+        if run.key in records:
+            command = _command(dataset, run.settings, environment.device)
+            source = {"file": dataset.known or str(dataset.file), "command": command}
+            rows.append({**records[run.key], **budget, **source})
     path = folder / FILE
     if rows or path.exists():
         add_rows(path, {"provenance": provenance("fighter", environment.device)}, rows, cell_key)
@@ -285,16 +240,10 @@ def leaderboard(
 def _command(dataset: Dataset, chosen: Mapping[str, Any], device: str) -> str:
     """Return the command line that makes one cell again."""
     options = chosen["options"]
-    flags = {
-        "models": options["model"],
-        "horizons": chosen["horizon"],
-        "seeds": chosen["seed"],
-        "lookback": chosen["lookback"],
-        "lr": options.get("lr"),
-        "max_epochs": options.get("max_epochs"),
-        **chosen["columns"],
-        "device": device,
-    }
+    task = {"models": options["model"], "horizons": chosen["horizon"], "seeds": chosen["seed"]}
+    budget = {name: options.get(name) for name in ("lr", "max_epochs")}
+    flags = {**task, "lookback": chosen["lookback"], **budget, **chosen["columns"]}
+    flags["device"] = device
     words = ["fighter", "leaderboard", dataset.argument]
     for flag, value in flags.items():
         if value is not None:

@@ -1,7 +1,7 @@
 """Find and read data sets to rank models on: those of the catalogue, and users' own tables."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,28 +12,21 @@ from ..data.datasets import catalogue
 from ..data.files import PARQUET, TEXT, import_pandas, read_table
 from ..data.frequency import HOUR
 from ..errors import FighterError
-from .runs import Environment
+from .runs import Environment, Say, quiet
 
+Columns = Mapping[str, Any] | None
 BENCHMARKS = ("weather", "eia_demand_hourly", "ETTh1")
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table in a file.
+    """A table in a file; results belong to its content, not to its name."""
 
-    Args:
-        name: what tables call it.
-        file: where it is.
-        sha256: checksum of its content; results belong to the content, not to the name.
-        known: its name in the catalogue (default: it is not in the catalogue).
-        columns: how to read it, as for the Forecaster: ``id_col``, ``time_col``, ``freq`` …
-    """
-
-    name: str
+    name: str  # what tables call it
     file: Path
-    sha256: str
-    known: str | None = None
-    columns: tuple[tuple[str, Any], ...] = ()
+    sha256: str  # of its content
+    known: str | None = None  # its name in the catalogue, if it is there
+    columns: tuple[tuple[str, Any], ...] = ()  # how to read it: ``id_col``, ``freq`` …
 
     @property
     def argument(self) -> str:
@@ -53,7 +46,7 @@ def known_dataset(name: str, data_dir: Path | None) -> Dataset:
     return Dataset(known, file, _checksum(file), known)
 
 
-def file_dataset(file: Path, columns: Mapping[str, Any] | None = None) -> Dataset:
+def file_dataset(file: Path, columns: Columns = None) -> Dataset:
     """Return the data set in a file; raise an error now if it cannot be read."""
     if not file.is_file():
         read_table(file)  # raises, and names the files that are there
@@ -66,10 +59,7 @@ def file_dataset(file: Path, columns: Mapping[str, Any] | None = None) -> Datase
 
 
 def find_datasets(
-    data: Sequence[str],
-    data_dir: Path | None,
-    columns: Mapping[str, Any] | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    data: Sequence[str], data_dir: Path | None, columns: Columns = None, say: Say = quiet
 ) -> list[Dataset]:
     """Return the data sets that names of the catalogue and files stand for.
 
@@ -92,20 +82,17 @@ def find_datasets(
     return [*{dataset.sha256: dataset for dataset in datasets}.values()]
 
 
-def _named(text: str, data_dir: Path | None, columns: Mapping[str, Any] | None) -> Dataset:
+def _named(text: str, data_dir: Path | None, columns: Columns) -> Dataset:
     path = Path(text)
     if path.is_dir():
-        raise FighterError(
-            f"{text} is a folder: to rank on all tables in it, pass it as the data directory"
-        )
+        advice = "to rank on all tables in it, pass it as the data directory"
+        raise FighterError(f"{text} is a folder: {advice}")
     if path.exists() or path.suffix or len(path.parts) > 1:
         return file_dataset(path, columns)
     return known_dataset(text, data_dir)
 
 
-def _in_folder(
-    folder: Path, columns: Mapping[str, Any] | None, say: Callable[[str], None]
-) -> list[Dataset]:
+def _in_folder(folder: Path, columns: Columns, say: Say) -> list[Dataset]:
     """Return every table in a folder; content, not names, tells those of the catalogue."""
     datasets = []
     for file in sorted(p for p in folder.iterdir() if p.is_file()):
@@ -160,9 +147,8 @@ def read(dataset: Dataset) -> tuple[Panel, Split]:
     entry = catalogue.entry(dataset.known)[0]
     table = catalogue.load(dataset.known, file=dataset.file)
     column = table.columns[0]
-    table[column] = import_pandas().date_range(
-        table[column].iloc[0], periods=len(table), freq=entry.freq
-    )
+    start, steps = table[column].iloc[0], len(table)
+    table[column] = import_pandas().date_range(start, periods=steps, freq=entry.freq)
     data = to_panel(table, freq=entry.freq)
     if entry.split == "ett":
         split = splits.ett(data.length, HOUR // data.freq.count)

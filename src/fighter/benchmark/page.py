@@ -68,12 +68,9 @@ def origin(name: str, result: Mapping[str, Any]) -> str:
     minutes = sum(row["seconds"] for row in rows) / 60
     took = f"{minutes / 60:.1f} hours" if minutes > 90 else f"{minutes:.0f} minutes"
     commits = ", ".join(dict.fromkeys(row["commit"] for row in rows))
-    return (
-        f"<sub>{len(rows)} run{'s' * (len(rows) > 1)}, {took} of run time in all; "
-        f"last call `{last['command']}`, "
-        f"{last['device']}, torch {last['torch']}, {last['date']}, code {commits}; "
-        f"`{name}`.</sub>"
-    )
+    runs = f"{len(rows)} run{'s' * (len(rows) > 1)}, {took} of run time in all"
+    where = f"{last['device']}, torch {last['torch']}, {last['date']}, code {commits}"
+    return f"<sub>{runs}; last call `{last['command']}`, {where}; `{name}`.</sub>"
 
 
 def section(rows: Sequence[Cell]) -> str:
@@ -149,18 +146,12 @@ def _table(models: Mapping[str, list[Score]]) -> str:
     for model in order:
         results = models[model]
         other = next((name for name in order if name != model), None)
-        lines.append(
-            [
-                model,
-                number(results, "mse", 4),
-                number(results, "mae", 4),
-                "-" if other is None else against(results, models[other], other),
-                count(results, "parameters"),
-                count(results, "best_epoch"),
-                f"{mean(results, 'train_seconds'):.0f}",
-                *([count(results, "memory_mib")] if gpu else []),
-            ]
-        )
+        errors = [number(results, "mse", 4), number(results, "mae", 4)]
+        rival = "-" if other is None else against(results, models[other], other)
+        size = [count(results, "parameters"), count(results, "best_epoch")]
+        cost = [f"{mean(results, 'train_seconds'):.0f}"]
+        cost += [count(results, "memory_mib")] if gpu else []
+        lines.append([model, *errors, rival, *size, *cost])
     header = ["model", "MSE", "MAE", "against", "parameters", "best epoch", "seconds to train"]
     return markdown([*header, *(["GPU memory, MiB"] if gpu else [])], lines)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 Record = dict[str, Any]
+Results = Sequence[Mapping[str, Any]]  # of one table cell, for several seeds
 
 
 class Score(TypedDict):
@@ -45,20 +46,18 @@ def by(rows: Sequence[Mapping[str, Any]], *tags: str) -> dict[Any, list[Any]]:
     return groups
 
 
-def mean(results: Sequence[Mapping[str, Any]], name: str) -> float:
+def mean(results: Results, name: str) -> float:
     """Return the mean over seeds."""
     return statistics.fmean(result[name] for result in results)
 
 
-def spread(results: Sequence[Mapping[str, Any]], name: str) -> float:
+def spread(results: Results, name: str) -> float:
     """Return the standard deviation over seeds; 0 for one seed."""
     values = [result[name] for result in results]
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
-def number(
-    results: Sequence[Mapping[str, Any]] | None, name: str, digits: int | None = None
-) -> str:
+def number(results: Results | None, name: str, digits: int | None = None) -> str:
     """Write mean ± standard deviation (default digits: 4 below 0.1, else 3)."""
     if not results:
         return "-"
@@ -67,14 +66,14 @@ def number(
     return f"{middle:.{digits}f}" + (f" ± {wide:.{digits}f}" if len(results) > 1 else "")
 
 
-def pair(results: Sequence[Mapping[str, Any]] | None, unit: str) -> str:
+def pair(results: Results | None, unit: str) -> str:
     """Write MSE / MAE in a unit, such as "scaled"."""
     if not results:
         return "-"
     return f"{number(results, f'{unit}_mse')} / {number(results, f'{unit}_mae')}"
 
 
-def count(results: Sequence[Mapping[str, Any]], name: str) -> str:
+def count(results: Results, name: str) -> str:
     """Write a mean as a whole number, over the seeds that have it."""
     measured = [result for result in results if result[name] is not None]
     return f"{round(mean(measured, name)):,}" if measured else "-"

@@ -28,20 +28,20 @@ from ..training.parallel import one_thread
 from .provenance import commit
 from .result import Record
 
+Say = Callable[[str], None]
+
+
+def quiet(line: str) -> None:
+    """Say nothing."""
+
 
 @dataclass(frozen=True)
 class Run:
-    """One training and its measurements.
+    """One training and its measurements."""
 
-    Args:
-        kind: full name of the module whose ``perform(settings, environment)`` does the work.
-        settings: everything that the result depends on.
-        tags: what the run stands for in a table.
-    """
-
-    kind: str
-    settings: Mapping[str, Any]
-    tags: Mapping[str, Any] = field(default_factory=dict)
+    kind: str  # full name of the module whose ``perform(settings, environment)`` does the work
+    settings: Mapping[str, Any]  # everything that the result depends on
+    tags: Mapping[str, Any] = field(default_factory=dict)  # what the run stands for in a table
 
     @property
     def label(self) -> str:
@@ -83,8 +83,8 @@ def perform(
     environment: Environment,
     *,
     jobs: int = 1,
-    say: Callable[[str], None] = lambda line: None,
-    failed: Callable[[str], None] | None = None,
+    say: Say = quiet,
+    failed: Say | None = None,
 ) -> list[Record]:
     """Return the records of all runs in order; perform those that ``folder`` does not have.
 
@@ -97,9 +97,8 @@ def perform(
     folder.mkdir(parents=True, exist_ok=True)
     unique = {run.key: run for run in runs}
     # Read before any training: a damaged record is reported now, not after hours.
-    records = {
-        key: _read(folder, run) for key, run in unique.items() if (folder / f"{key}.json").exists()
-    }
+    stored = [run for key, run in unique.items() if (folder / f"{key}.json").exists()]
+    records = {run.key: _read(folder, run) for run in stored}
     todo = [run for key, run in unique.items() if key not in records]
     say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
@@ -122,16 +121,15 @@ def perform(
     if failures:
         count = f"{len(failures)} of {len(unique)} runs failed"
         kept = "" if len(failures) == len(unique) else ", the others are kept"
-        (failed or _raise)(f"{count}{kept}; the first: {failures[0]}")
+        message = f"{count}{kept}; the first: {failures[0]}"
+        if failed is None:
+            raise FighterError(message)
+        failed(message)
     return [{**run.tags, **records[run.key]} for run in runs if run.key in records]
 
 
-def _raise(message: str) -> None:
-    raise FighterError(message)
-
-
 @contextmanager
-def _report_interrupt(say: Callable[[str], None]) -> Iterator[None]:
+def _report_interrupt(say: Say) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -159,10 +157,8 @@ def _pool(todo: list[Run], folder: Path, environment: Environment, jobs: int) ->
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as error:
-            reason = (
-                "a worker process was killed, perhaps because memory ran out: the finished runs "
-                "are kept, call again with fewer jobs"
-            )
+            advice = "the finished runs are kept, call again with fewer jobs"
+            reason = f"a worker process was killed, perhaps because memory ran out: {advice}"
             raise FighterError(reason, argument="jobs", value=jobs) from error
         except BaseException:  # Ctrl-C, or the caller stopped reading
             for child in {*multiprocessing.active_children()} - others:
@@ -203,14 +199,10 @@ def _attempt(run: Run, folder: Path, environment: Environment) -> str | None:
     start = time.perf_counter()
     try:
         result = import_module(run.kind).perform(run.settings, environment)
-        record = {
-            "settings": run.settings,
-            "commit": commit(),
-            "seconds": round(time.perf_counter() - start, 1),
-            "result": result,
-        }
+        seconds = round(time.perf_counter() - start, 1)
+        about = {"settings": run.settings, "commit": commit(), "seconds": seconds}
         with atomic_write(folder / f"{run.key}.json") as file:
-            file.write_text(json.dumps(record) + "\n")
+            file.write_text(json.dumps({**about, "result": result}) + "\n")
     except FighterError as error:
         return str(error)
     except Exception as error:  # `perform` reports it once the other runs are done
@@ -233,9 +225,8 @@ def read_results(path: Path) -> dict[str, Any]:
     except ValueError:
         result = None
     if not (isinstance(result, dict) and {"rows", "provenance"} <= result.keys()):
-        raise FighterError(
-            f"{path} is damaged: remove it and call the command again, finished runs are kept"
-        )
+        advice = "remove it and call the command again, finished runs are kept"
+        raise FighterError(f"{path} is damaged: {advice}")
     return result
 
 

@@ -18,6 +18,8 @@ from .datasets import Dataset, read
 from .result import Score
 from .runs import Environment
 
+Settings = Mapping[str, Any]
+
 
 class Measured(NamedTuple):
     """A score, and what a study may measure beyond it."""
@@ -29,12 +31,7 @@ class Measured(NamedTuple):
 
 
 def settings(
-    dataset: Dataset,
-    horizon: int,
-    options: Mapping[str, Any],
-    *,
-    lookback: int | None = None,
-    seed: int = 0,
+    dataset: Dataset, horizon: int, options: Settings, *, lookback: int | None = None, seed: int = 0
 ) -> dict[str, Any]:
     """Return all that a score depends on; ``options`` are flat settings of the Forecaster."""
     data = {"sha256": dataset.sha256, "known": dataset.known, "columns": dict(dataset.columns)}
@@ -42,38 +39,28 @@ def settings(
     return {**data, **rest}
 
 
-def perform(settings: Mapping[str, Any], environment: Environment) -> Score:
+def perform(settings: Settings, environment: Environment) -> Score:
     """Fit and score; ``settings`` come from :func:`settings`."""
     return measure(settings, *read_data(settings, environment), environment.device).score
 
 
-def read_data(settings: Mapping[str, Any], environment: Environment) -> tuple[Panel, Split]:
+def read_data(settings: Settings, environment: Environment) -> tuple[Panel, Split]:
     """Read the data set that the settings name."""
     checksum, columns = settings["sha256"], tuple(settings["columns"].items())
     return read(Dataset("", environment.files[checksum], checksum, settings["known"], columns))
 
 
 def measure(
-    settings: Mapping[str, Any],
-    data: Panel,
-    split: Split,
-    device: str,
-    change: Change | None = None,
+    settings: Settings, data: Panel, split: Split, device: str, change: Change | None = None
 ) -> Measured:
     """Fit on the rows before the test rows and score every test window.
 
     ``settings`` are those of :func:`settings`; ``change`` alters the network before training.
     """
     validation, test = (part.stop - part.start for part in (split.val, split.test))
-    config = Config.from_flat(
-        horizon=settings["horizon"],
-        lookback=settings["lookback"],
-        validation=validation,
-        seed=settings["seed"],
-        device=device,
-        verbose=False,
-        **settings["options"],
-    )
+    chosen = {name: settings[name] for name in ("horizon", "lookback", "seed")}
+    chosen |= {"validation": validation, "device": device, "verbose": False}
+    config = Config.from_flat(**chosen, **settings["options"])
     cuda, before = torch.device(device).type == "cuda", 0
     if cuda:
         gc.collect()  # memory of the previous run, workspaces included
@@ -93,7 +80,7 @@ def measure(
     block = 2 * max(config.horizon, *data.freq.season[:1], 1)
     blocks = np.array_split(errors, max(len(windows) // block, 1), axis=1)
     sums = np.stack([part.sum(1) for part in blocks], 1)
-    sums = sums[:, sums[2] > 0]
+    mse, mae, count = sums[:, sums[2] > 0]
     score = Score(
         mse=float(errors[0].sum() / errors[2].sum()),
         mae=float(errors[1].sum() / errors[2].sum()),
@@ -106,9 +93,6 @@ def measure(
         parameters=sum(p.numel() for p in fitted.network.parameters() if p.requires_grad),
         train_seconds=round(seconds, 1),
         memory_mib=memory,
-        pieces={
-            name: (part / sums[2]).round(6).tolist()
-            for name, part in zip(("mse", "mae"), sums, strict=False)
-        },
+        pieces={"mse": (mse / count).round(6).tolist(), "mae": (mae / count).round(6).tolist()},
     )
     return Measured(score, fitted.network, windows, start_step)

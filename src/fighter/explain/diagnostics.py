@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .layer import HopParts, Layer, hop_parts
+from .layer import HopParts, Layer, Mask, hop_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,7 @@ class LazyDiagnostics:
 
 
 @torch.no_grad()
-def diagnose(
-    layer: Layer, x: Tensor, mask: Tensor | None = None, causal: bool = False
-) -> HopDiagnostics:
+def diagnose(layer: Layer, x: Tensor, mask: Mask = None, causal: bool = False) -> HopDiagnostics:
     """Measure the hops of a Fighter layer, or of a Transformer block's attention, at ``x``.
 
     This stores every Aⁱ and computes the eigenvalues of A, which costs S³ per example and head.
@@ -75,14 +73,13 @@ def diagnose(
         >>> hops = diagnose(FighterLayer(8, kappa=3, heads=2), torch.randn(4, 9, 8))
         >>> hops.dispersion.shape, len(hops.table())
         (torch.Size([2, 3]), 6)
-
     """
     padding = mask if mask is not None and mask.ndim == 2 else None
     return measure(hop_parts(layer, x, mask, causal), padding)
 
 
 @torch.no_grad()
-def measure(parts: HopParts, mask: Tensor | None = None) -> HopDiagnostics:
+def measure(parts: HopParts, mask: Mask = None) -> HopDiagnostics:
     """Measure hops from a layer's terms; ``mask`` is False at padding ``[batch, nodes]``."""
     x = parts.inputs
     seen = torch.ones_like(x[:, 0, :, 0]) if mask is None else mask.to(x)
@@ -130,11 +127,8 @@ def _reach(graphs: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     entropy = -torch.xlogy(graphs, graphs).sum(-1)  # [B, heads, hops, S]
     most = count.clamp(min=2).log()  # a single node has entropy 0 for any divisor
-    return (
-        (over_nodes(entropy) / most).mean(0),
-        over_nodes(entropy.exp()).mean(0),
-        over_nodes((graphs * lags).sum(-1)).mean(0),
-    )
+    nats, sources, lag = map(over_nodes, (entropy, entropy.exp(), (graphs * lags).sum(-1)))
+    return (nats / most).mean(0), sources.mean(0), lag.mean(0)
 
 
 def _redundancy(features: Tensor) -> Tensor:

@@ -68,21 +68,15 @@ def describe_forecast(graph: "TemporalGraph") -> list[str]:
     if THRESHOLDS["effective_sources"].crossed(effective):
         sentences.append(f"A single past value dominates ({effective:.2g} effective sources).")
     elif len(sizes) >= FEW and THRESHOLDS["spread"].crossed(effective / len(sizes)):
-        sentences.append(
-            f"No past value stands out: it is as if {effective:.0f} of {len(sizes)} had equal "
-            "weight."
-        )
+        equal = f"{effective:.0f} of {len(sizes)}"
+        sentences.append(f"No past value stands out: it is as if {equal} had equal weight.")
     return sentences
 
 
 def describe_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
     """Return what is worth knowing about a layer; about a hop only if it holds in every head.
 
-    Args:
-        layer: a layer of a graph.
-        ordered: whether nodes are ordered in time, so that distances between them mean something
-            (default: True).
-
+    Distances between nodes are named only where these are ``ordered`` in time.
     """
     if len(layer.nodes) < 2:
         return ["There is only one node, so there is no other to attend to."]

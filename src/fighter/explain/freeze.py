@@ -6,6 +6,7 @@ The rest is affine in the input, so that the output can be split exactly over th
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,7 +35,6 @@ class Frozen(TorchFunctionMode):
             roots, in evaluation mode.
         inputs: where to record the coefficients. The attribute ``output`` is the affine map's
             value there; gradients through it are those of the affine map.
-
     """
 
     def __init__(self, function: Callable[..., Tensor], *inputs: Any):
@@ -42,14 +42,12 @@ class Frozen(TorchFunctionMode):
         self.function = function
         self._recorded: list[Tensor] = []
         self._next: int | None = None  # None while recording
-        self.output = self._call(inputs)
+        with self:
+            self.output = function(*inputs)
 
     def __call__(self, *inputs: Any) -> Tensor:
         """Apply the affine map."""
         self._next = 0
-        return self._call(inputs)
-
-    def _call(self, inputs: tuple[Any, ...]) -> Tensor:
         with self:
             return self.function(*inputs)
 
@@ -57,10 +55,8 @@ class Frozen(TorchFunctionMode):
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         """Intercept a call of torch and apply the rule for it, if there is one."""
-        rule = RULES.get(func)
-        if rule is None:
-            return func(*args, **(kwargs or {}))
-        return rule(self, func, *args, **(kwargs or {}))
+        rule = partial(RULES[func], self, func) if func in RULES else func
+        return rule(*args, **(kwargs or {}))
 
     def keep(self, value: Callable[[], Tensor]) -> Tensor:
         """Return a coefficient: ``value()`` while recording, then the recorded number."""
@@ -88,14 +84,13 @@ def _gate(frozen: Frozen, func: Callable, u: Tensor, *args: Any, **kwargs: Any) 
 
 def _layer_norm(
     frozen: Frozen,
-    func: Callable,
+    _func: Callable,
     x: Tensor,
     normalized_shape: Any,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    del func
     axes = tuple(range(-len(normalized_shape), 0))
     centred = x - x.mean(axes, keepdim=True)  # linear, so it is not frozen
     factor = frozen.keep(lambda: (centred.square().mean(axes, keepdim=True) + eps).rsqrt())
@@ -119,12 +114,10 @@ def _choice(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any
     return type(chosen)(frozen.keep(lambda part=part: part) for part in chosen)
 
 
-def _pool(frozen: Frozen, func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _pool(frozen: Frozen, _func: Callable, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Take the values at the places of the recorded maxima."""
-    del func
     kwargs = {**kwargs, "return_indices": True}
-    places = frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1])
-    return x.gather(-1, places)
+    return x.gather(-1, frozen.keep(lambda: F.max_pool1d(x, *args, **kwargs)[1]))
 
 
 CONSTANTS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)

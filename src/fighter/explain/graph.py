@@ -1,6 +1,5 @@
 """A forecast as a graph of past values and their exact parts, with tables and pictures."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,10 +66,8 @@ class TemporalGraph:
     like: Any = "pandas"  # type of the tables
 
     def __repr__(self) -> str:
-        when = self.freq.show(self.time)
-        return (
-            f"<TemporalGraph of {self.target!r} at {when}, step {self.step}: {self.forecast:.4g}>"
-        )
+        where = f"at {self.freq.show(self.time)}, step {self.step}"
+        return f"<TemporalGraph of {self.target!r} {where}: {self.forecast:.4g}>"
 
     def __str__(self) -> str:
         return self.summary()
@@ -96,8 +93,8 @@ class TemporalGraph:
             top: number of rows to keep (default: None, all).
         """
         _check_top(top)
-        hop, row, series = np.unravel_index(self._order(self.sources, top), self.sources.shape)
-        parts = self.sources[hop, row, series]
+        hop, row, series = places = _largest(self.sources, top)
+        parts = self.sources[places]
         columns = {
             "source": [self.ids[i] for i in series],
             "time": self.times[row],
@@ -124,16 +121,14 @@ class TemporalGraph:
             reason = f"the model has {len(self.layers)} layers"
             raise FighterError(reason, argument="layer", value=layer)
         graph = self.layers[layer]
-        head, power, target, source = np.unravel_index(
-            self._order(graph.parts, top), graph.parts.shape
-        )
-        parts = graph.parts[head, power, target, source]
+        head, power, target, source = places = _largest(graph.parts, top)
+        parts = graph.parts[places]
         columns = {
             "head": head,
             "hop": [graph.powers[i] for i in power],
             "source": [graph.nodes[i] for i in source],
             "target": [graph.nodes[i] for i in target],
-            "weight": graph.weights[head, power, target, source],
+            "weight": graph.weights[places],
             "part": parts,
             "share": parts / (float(np.abs(graph.parts).sum()) or 1.0),
         }
@@ -154,8 +149,7 @@ class TemporalGraph:
         end = (self.target, -self.step)
         graph.add_node(end, time=self.freq.show(self.time), value=self.forecast, kind="forecast")
         lags = self.lags
-        for flat in self._order(self.sources, top):
-            hop, row, series = np.unravel_index(flat, self.sources.shape)
+        for hop, row, series in zip(*_largest(self.sources, top), strict=True):
             start = (self.ids[series], int(lags[row]) - self.step)
             when, value = self.freq.show(int(self.times[row])), float(self.past[row, series])
             graph.add_node(start, time=when, value=value, kind="source")
@@ -179,13 +173,14 @@ class TemporalGraph:
             terms["bound"] = terms.pop("bound")  # it corrects the sum of all other terms
         total = ", ".join(f"{name} {value:+.4g}" for name, value in terms.items())
         lines = [f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {total}."]
-        for share, series, row, hops in self._largest(most):
+        sizes = np.abs(self.sources).sum(0)
+        for row, series in zip(*_largest(sizes, most), strict=True):
+            parts, percent = self.sources[:, row, series], 100 * (sizes[row, series] / self._gross)
             who = "its own value" if self.ids[series] == self.target else f"{self.ids[series]}"
-            span, way = self.freq.span(int(self.lags[row])), _way(hops)
-            pull = "up" if self.sources[:, row, series].sum() > 0 else "down"
-            lines.append(
-                f"{100 * share:.0f} % comes from {who} {span} before{way}, pulling {pull}."
-            )
+            span, hops = self.freq.span(int(self.lags[row])), int(np.abs(parts).argmax())
+            way = {0: "", 1: ", over one hop"}.get(hops, f", over {hops} hops")
+            pull = "up" if parts.sum() > 0 else "down"
+            lines.append(f"{percent:.0f} % comes from {who} {span} before{way}, pulling {pull}.")
         by_hop = np.abs(self.sources).sum((1, 2)) / self._gross
         listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
         lines.append(f"By number of hops: {listed}.")
@@ -224,23 +219,6 @@ class TemporalGraph:
 
         write_page([self], path)
 
-    def _largest(self, most: int) -> list[tuple[float, int, int, int]]:
-        """Return share, series, row and main number of hops of the largest past values."""
-        gross = np.abs(self.sources).sum(0)
-        flat = self._order(gross, most)
-        largest = []
-        for row, series in zip(*np.unravel_index(flat, gross.shape), strict=True):
-            hops = int(np.abs(self.sources[:, row, series]).argmax())
-            largest.append((float(gross[row, series] / self._gross), int(series), int(row), hops))
-        return largest
-
-    @staticmethod
-    def _order(parts: np.ndarray, top: int | None) -> Sequence[int]:
-        """Return the flat indices of the parts that are not 0, the largest first."""
-        size = np.abs(parts).ravel()
-        order = np.argsort(-size, kind="stable")
-        return order[: min(int((size > 0).sum()), len(order) if top is None else top)].tolist()
-
 
 NOTE = (
     "The parts add up to this forecast with its graph held constant; they do not say what the "
@@ -248,8 +226,11 @@ NOTE = (
 )
 
 
-def _way(hops: int) -> str:
-    return "" if hops == 0 else ", over one hop" if hops == 1 else f", over {hops} hops"
+def _largest(parts: np.ndarray, top: int | None) -> tuple[np.ndarray, ...]:
+    """Return the indices of the parts that are not 0, the largest first."""
+    size = np.abs(parts).ravel()
+    order = np.argsort(-size, kind="stable")[: int((size > 0).sum())][:top]
+    return np.unravel_index(order, parts.shape)
 
 
 def _check_top(top: int | None) -> None:

@@ -1,12 +1,8 @@
-"""Split the output of one layer over the edges of its graph: which node sent what, by which hop.
-
-At a given input the graph, the LayerNorm factor and the gate t(u) = σ(u)/u of the activation are
-held constant. The layer is then an affine map with the same output, and its parts add up.
-"""
+"""Split the output of one layer over the edges of its graph: which node sent what, by which hop."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import comb
 from typing import Any
 
@@ -23,7 +19,8 @@ from .freeze import Frozen
 
 Layer = FighterLayer | TransformerBlock
 KNOWN = (FighterLayer, TransformerBlock)  # no subclasses: they may filter A in another way
-Readout = Callable[[Tensor], Tensor]
+Mask = Tensor | None
+Map = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,28 +59,17 @@ def known_layers(network: nn.Module) -> list[Any]:
 
 @torch.no_grad()
 def hop_parts(
-    layer: Layer,
-    x: Tensor,
-    mask: Tensor | None = None,
-    causal: bool = False,
-    *,
-    staying: bool = False,
+    layer: Layer, x: Tensor, mask: Mask = None, causal: bool = False, *, staying: bool = False
 ) -> HopParts:
     """Compute the terms of a Fighter layer, or of the attention in a Transformer block.
 
-    Args:
-        layer: a Fighter layer or a Transformer block.
-        x: input of the layer ``[batch, nodes, width]``.
-        mask: as the layer takes it (default: none).
-        causal: as the layer takes it (default: False).
-        staying: expand a lazy layer in powers of A, in which staying at a node is an edge of the
-            graph, instead of powers of P (default: False).
+    ``x`` is the layer's input ``[batch, nodes, width]``; ``mask`` and ``causal`` are as the layer
+    takes them. With ``staying``, a lazy layer is expanded in powers of A, in which staying at a
+    node is an edge of the graph, instead of powers of P.
     """
     if type(layer) not in KNOWN:
-        name = type(layer).__name__
-        raise FighterError(
-            f"needs a FighterLayer or a TransformerBlock, not {name}", argument="layer"
-        )
+        reason = f"needs a FighterLayer or a TransformerBlock, not {type(layer).__name__}"
+        raise FighterError(reason, argument="layer")
     x = check_nodes(x, layer.width, layer.heads, mask, causal)
     graph = layer.graph(x, mask=mask, causal=causal)
     if isinstance(layer, FighterLayer):
@@ -139,7 +125,7 @@ class Edges:
 
 
 def layer_edges(
-    layer: Layer, x: Tensor, readout: Readout, mask: Tensor | None = None, causal: bool = False
+    layer: Layer, x: Tensor, readout: Map, mask: Mask = None, causal: bool = False
 ) -> Edges:
     """Split a number F of a layer's output over the edges of each head and hop.
 
@@ -161,50 +147,39 @@ def layer_edges(
             example ``[batch]``.
         mask: as the layer takes it (default: none).
         causal: as the layer takes it (default: False).
-
     """
     parts = hop_parts(layer, x, mask, causal)
     x = check_nodes(x, layer.width, layer.heads, mask, causal).detach()
     with torch.no_grad():
-        pairs = zip(parts.graphs(), parts.values, strict=True)
-        z = torch.stack([a @ v for a, v in pairs]).sum(0)
-        after = Frozen(_rest(layer), z, x)
+        sent = [a @ v for a, v in zip(parts.graphs(), parts.values, strict=True)]
+        z = torch.stack(sent).sum(0)
+        after = Frozen(partial(_after_hops, layer), z, x)
         constant = _read(readout, after(torch.zeros_like(z), torch.zeros_like(x)))
     with torch.enable_grad():
         z, x = z.requires_grad_(), x.requires_grad_()
         total = _read(readout, after(z, x))
-        to_hops, to_skip = torch.autograd.grad(
-            total.sum(), (z, x), allow_unused=True, materialize_grads=True
-        )
+        to_hops, to_skip = torch.autograd.grad(total.sum(), (z, x), materialize_grads=True)
     z, x, total = z.detach(), x.detach(), total.detach()
     skip_terms, hop_terms = (to_skip * x).flatten(1), (to_hops * z).flatten(1)
     _check_affine(total, torch.cat([skip_terms, hop_terms, constant[:, None]], 1))
     return Edges(parts.edges(to_hops), skip_terms.sum(1), constant, total, parts.powers)
 
 
-def _rest(layer: Layer) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the function (z, x) → output of a layer, from the sum z of its hops and its input."""
+def _after_hops(layer: Layer, z: Tensor, x: Tensor) -> Tensor:
+    """Return the output of a layer, from the sum z of its hops and its input."""
+    mixed = join_heads(z)
     if isinstance(layer, FighterLayer):
-
-        def fighter(z: Tensor, x: Tensor) -> Tensor:
-            u = layer.mix(join_heads(z))
-            y = layer.project(layer.activation(u if layer.bias is None else u + layer.bias))
-            return x + y if layer.residual else y
-
-        return fighter
-
-    def transformer(z: Tensor, x: Tensor) -> Tensor:
-        attended = join_heads(z)
-        if layer.value.bias is not None:
-            attended = attended + layer.value.bias  # A1 = 1: the graph leaves it unchanged
-        attended = x + attended if layer.residual else attended
-        y = layer.ffn2(layer.activation(layer.ffn1(layer.norm2(attended))))
-        return attended + y if layer.residual else y
-
-    return transformer
+        u = layer.mix(mixed)
+        y = layer.project(layer.activation(u if layer.bias is None else u + layer.bias))
+        return x + y if layer.residual else y
+    if layer.value.bias is not None:
+        mixed = mixed + layer.value.bias  # A1 = 1: the graph leaves it unchanged
+    mixed = x + mixed if layer.residual else mixed
+    y = layer.ffn2(layer.activation(layer.ffn1(layer.norm2(mixed))))
+    return mixed + y if layer.residual else y
 
 
-def _read(readout: Readout, y: Tensor) -> Tensor:
+def _read(readout: Map, y: Tensor) -> Tensor:
     f = readout(y)
     if f.shape != y.shape[:1]:
         reason = f"returned {describe(f)}; needs one number per example, [{len(y)}]"
@@ -215,8 +190,6 @@ def _read(readout: Readout, y: Tensor) -> Tensor:
 def _check_affine(total: Tensor, terms: Tensor) -> None:
     miss = (total - terms.sum(1)).abs()
     if not (miss <= torch.finfo(total.dtype).eps ** 0.5 * terms.abs().sum(1)).all():
-        raise FighterError(
-            f"is not affine: its parts miss its value by up to {float(miss.max()):.3g}; pass one "
-            "without activation, norm or dropout (put a model in evaluation mode)",
-            argument="readout",
-        )
+        advice = "pass one without activation, norm or dropout (put a model in evaluation mode)"
+        reason = f"is not affine: its parts miss its value by up to {float(miss.max()):.3g}"
+        raise FighterError(f"{reason}; {advice}", argument="readout")

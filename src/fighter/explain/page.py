@@ -43,10 +43,6 @@ class Sizes(NamedTuple):
     pairs: int = 120  # pairs of nodes in a layer, all heads together
     head_pairs: int = 30  # pairs of nodes in one head
 
-    def scaled(self, factor: float) -> "Sizes":
-        """Return the sizes times ``factor``, but at least 6 of everything."""
-        return Sizes(*(max(int(size * factor), 6) for size in self))
-
 
 def write_page(
     graphs: Iterable[TemporalGraph],
@@ -170,11 +166,10 @@ class _Content:
                 f"the graphs of {self.sample.target} and {graph.target} are of different models: "
                 "a page needs graphs of one model and one set of series"
             )
-        most = max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
-        if most > LARGEST:
-            raise FighterError(f"{most:,} nodes or time steps: a page holds at most {LARGEST:,}")
-        for time, row in zip(graph.times.tolist(), graph.past, strict=True):
-            self.past[time] = row
+        size = max(*graph.past.shape, *(len(layer.nodes) for layer in graph.layers))
+        if size > LARGEST:
+            raise FighterError(f"{size:,} nodes or time steps: a page holds at most {LARGEST:,}")
+        self.past.update(zip(graph.times.tolist(), graph.past, strict=True))
         self.targets.append(
             {
                 "series": graph.ids.index(graph.target),
@@ -189,16 +184,12 @@ class _Content:
                 "layers": [self._about(layer) for layer in graph.layers],
             }
         )
-        hops = len(graph.sources)
-        largest = Sizes()
-        self.records.append(
-            _Record(
-                _Largest.of(graph.sources.reshape(hops, -1).T, largest.sources),
-                _Largest.of(graph.sources.sum(1).T, largest.series),
-                graph.sources.sum(2).T.astype(np.float32),
-                [_pairs(layer, largest) for layer in graph.layers],
-            )
-        )
+        most = Sizes()
+        sources = _Largest.of(graph.sources.reshape(len(graph.sources), -1).T, most.sources)
+        series = _Largest.of(graph.sources.sum(1).T, most.series)
+        by_time = graph.sources.sum(2).T.astype(np.float32)
+        layers = [_pairs(layer, most) for layer in graph.layers]
+        self.records.append(_Record(sources, series, by_time, layers))
 
     def _about(self, layer: LayerGraph) -> dict[str, Any]:
         rows = [
@@ -261,21 +252,14 @@ class _Content:
 
     def _fit(self, model: TemporalGraph) -> tuple[Sizes, np.ndarray]:
         """Cut the rows until all of them fit into the budget."""
-        most = Sizes()
-        here = Sizes(
-            min(most.sources, model.past.size),
-            min(most.series, len(model.ids)),
-            min(most.bins, len(model.times)),
-            *(
-                min(size, max((len(layer.nodes) ** 2 for layer in model.layers), default=1))
-                for size in (most.pairs, most.head_pairs)
-            ),
-        )
+        pairs = max((len(layer.nodes) ** 2 for layer in model.layers), default=1)
+        there_are = model.past.size, len(model.ids), len(model.times), pairs, pairs
+        here = Sizes(*map(min, Sizes(), there_are))
         sizes = here
         for factor in 0.85 ** np.arange(1, 40):
             if 2 * len(self._row(0, model, sizes)) * len(self.records) <= BUDGET:
                 break
-            sizes = Sizes(*map(min, here, here.scaled(factor)))
+            sizes = Sizes(*(min(size, max(int(size * factor), 6)) for size in here))
         return sizes, np.stack([self._row(i, model, sizes) for i in range(len(self.records))])
 
     def _row(self, number: int, graph: TemporalGraph, sizes: Sizes) -> np.ndarray:
@@ -314,13 +298,11 @@ def _shape(graph: TemporalGraph) -> tuple:
 
 
 def _outlook(look: Outlook, model: TemporalGraph) -> dict[str, Any]:
+    levels = sorted(look.bands, reverse=True)
     return {
         "times": [model.freq.show(int(time)) for time in look.times],
         "forecast": _shorts(look.forecast),
-        "bands": [
-            [level, _shorts(low), _shorts(high)]
-            for level, (low, high) in sorted(look.bands.items(), reverse=True)
-        ],
+        "bands": [[level, *map(_shorts, look.bands[level])] for level in levels],
         "truth": None if look.truth is None else _shorts(look.truth),
     }
 

@@ -1,6 +1,6 @@
 """Follow one number of a network's output back over each layer's edges and to the input."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +14,7 @@ from ..hops import recursion
 from ..nn import FighterLayer
 from ..nn._checks import join_heads, split_heads
 from .freeze import Frozen
-from .layer import HopParts, Layer, hop_parts, known_layers
+from .layer import HopParts, Layer, Map, hop_parts, known_layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,12 +40,7 @@ class Trace:
     layers: list[LayerTrace]
 
 
-def trace(
-    network: nn.Module,
-    function: Callable[[Tensor], Tensor],
-    x: Tensor,
-    select: Callable[[Tensor], Tensor],
-) -> Trace:
+def trace(network: nn.Module, function: Map, x: Tensor, select: Map) -> Trace:
     """Split one number of a network's output over its input and the edges of its layers.
 
     Args:
@@ -54,17 +49,11 @@ def trace(
             must not influence each other.
         x: one input, without the batch dimension.
         select: picks the number F from an output without the batch dimension.
-
     """
     return next(traces(network, function, x, [select]))
 
 
-def traces(
-    network: nn.Module,
-    function: Callable[[Tensor], Tensor],
-    x: Tensor,
-    selects: Iterable[Callable[[Tensor], Tensor]],
-) -> Iterator[Trace]:
+def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map]) -> Iterator[Trace]:
     """Split several numbers of one output as :func:`trace` does; each costs backward passes only.
 
     The frozen network is cut where a layer begins and where its hops are summed. Gradients of F
@@ -106,7 +95,7 @@ class _Cut:
     """One call of a layer; gradients stop at the leaves ``x`` and ``z``."""
 
     layer: Layer
-    masks: tuple[Any, ...]
+    masks: list[Any]
     options: dict[str, Any]
     before: Tensor  # the layer's input, attached to what precedes it
     x: Tensor  # the same, as a leaf
@@ -136,16 +125,14 @@ def _cutting(layers: list[Layer]) -> Iterator[list[_Cut]]:
     cuts: list[_Cut] = []
 
     def begin(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        x, masks = args[0], args[1:]
+        x, *masks = args
         cuts.append(_Cut(layer, masks, kwargs, x, _leaf(x)))
         return (cuts[-1].x, *masks), kwargs
 
-    def after_norm(module: nn.Module, args: tuple[Any, ...], t: Tensor) -> None:
-        del module, args
+    def after_norm(_module: nn.Module, _args: tuple[Any, ...], t: Tensor) -> None:
         cuts[-1].t = t
 
-    def after_hops(module: nn.Module, args: tuple[Any, ...]) -> Tensor | None:
-        del module
+    def after_hops(_module: nn.Module, args: tuple[Any, ...]) -> Tensor | None:
         if hasattr(cuts[-1], "z"):  # a block calls its dropout again after the feed-forward network
             return None
         cuts[-1].z = _leaf(args[0])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -54,7 +54,7 @@ def trace_windows(
         return network.inside(z, before, after, batch)
 
     targets = list(targets)
-    selects = [partial(_pick, series, step) for series, step in targets]
+    selects = [itemgetter((step, series, 0)) for series, step in targets]
     for (series, step), trace in zip(targets, traces(network, inside, rows, selects), strict=True):
         unit = float(scale[step, series])
         sources, cycle = trace.inputs.double().split([lookback, lookback + horizon], 1)
@@ -70,7 +70,3 @@ def trace_windows(
         if clamped != forecast:
             terms["bound"], forecast = clamped - forecast, clamped
         yield WindowTrace(forecast, terms, sources * unit, trace.layers, unit)
-
-
-def _pick(series: int, step: int, y: Tensor) -> Tensor:
-    return y[step, series, 0]

@@ -46,13 +46,8 @@ def tracks(
 ) -> list[Track]:
     """Join forecasts with the end of the history they follow: three horizons, at least 48 rows.
 
-    Args:
-        ids: series in the order of the columns; all of them are in ``history``.
-        times: time stamps of the forecasts, int64 ``[H, N]``.
-        point: point forecasts ``[H, N]``.
-        bands: interval level in per cent → lower and upper ends ``[H, N]``.
-        history: panel that the forecasts follow; it may hold more series.
-        truth: actual values ``[H, N]``, NaN where unknown (default: none).
+    Times (int64), forecasts, ends of intervals and truth are ``[H, N]``, with a column for each of
+    ``ids``; all of these are in ``history``, which may hold more. Unknown truth is NaN.
     """
     rows = max(3 * len(point), 48)
     place = {name: i for i, name in enumerate(history.ids)}
@@ -76,13 +71,7 @@ def tracks(
 
 
 def draw(series: Sequence[Track], *, label: str = "forecast", title: str = "") -> "Figure":
-    """Draw each series in a panel of its own, with one legend for all.
-
-    Args:
-        series: what to draw; only the first :data:`MOST_SERIES` are shown.
-        label: name of the forecast in the legend (default: "forecast").
-        title: title of the figure (default: none).
-    """
+    """Draw the first :data:`MOST_SERIES` in panels of their own, with one legend for all."""
     shown = series[:MOST_SERIES]
     columns = _columns(len(shown))
     rows = math.ceil(len(shown) / max(columns, 1))

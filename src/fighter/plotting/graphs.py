@@ -25,52 +25,25 @@ MOST_HOPS = 6  # with a colour of their own
 MOST_NAMES, MOST_NOTES = 12, 8
 
 
-class _Layer(Protocol):
-    """What the pictures need of a layer; see ``fighter.explain.LayerGraph``."""
-
-    @property
-    def nodes(self) -> tuple[str, ...]: ...
-    @property
-    def powers(self) -> tuple[int, ...]: ...
-    @property
-    def weights(self) -> np.ndarray: ...  # [heads, powers, nodes, nodes]
-    @property
-    def parts(self) -> np.ndarray: ...  # [heads, powers, nodes, nodes]
-    @property
-    def diagnostics(self) -> Any: ...  # has a table() of rows per head and hop
-
-
 class _Graph(Protocol):
-    """What the pictures need of a forecast; see ``fighter.explain.TemporalGraph``."""
+    """What the pictures need of a ``fighter.explain.TemporalGraph``."""
 
-    @property
-    def target(self) -> Any: ...
-    @property
-    def step(self) -> int: ...
-    @property
-    def time(self) -> int: ...
-    @property
-    def forecast(self) -> float: ...
-    @property
-    def ids(self) -> tuple: ...
-    @property
-    def times(self) -> np.ndarray: ...  # int64 [L]
-    @property
-    def lags(self) -> np.ndarray: ...  # [L]
-    @property
-    def past(self) -> np.ndarray: ...  # [L, N]
-    @property
-    def sources(self) -> np.ndarray: ...  # [1 + hops, L, N]
-    @property
-    def layers(self) -> Sequence[_Layer]: ...
-    @property
-    def freq(self) -> Frequency: ...
-    @property
-    def axis(self) -> TimeAxis: ...
+    target: Any
+    step: int
+    time: int
+    forecast: float
+    ids: tuple
+    times: np.ndarray  # int64 [L]
+    lags: np.ndarray  # [L]
+    past: np.ndarray  # [L, N]
+    sources: np.ndarray  # [1 + hops, L, N]
+    layers: Sequence[Any]  # a ``fighter.explain.LayerGraph`` each
+    freq: Frequency
+    axis: TimeAxis
 
 
 def draw(
-    graph: _Graph,
+    graph: Any,
     kind: str = "sources",
     path: str | Path | None = None,
     *,
@@ -79,7 +52,7 @@ def draw(
     notes: Sequence[str] = (),
     thresholds: Mapping[str, float] = {},
 ) -> "Figure":
-    """Draw a forecast and its parts; see ``fighter.explain.TemporalGraph.plot``.
+    """Draw a ``TemporalGraph``, a forecast and its parts, as its method ``plot`` says.
 
     "diagnostics" shows ``notes`` below its panels, and a dashed line at the ``thresholds`` by name.
     """
@@ -101,7 +74,9 @@ def draw(
         "hops": partial(_hops, head=head),
         "diagnostics": partial(_diagnostics, notes=notes, thresholds=thresholds),
     }
-    figure = drawing[kind](graph, Theme.follow(dark))
+    theme = Theme.follow(dark)
+    figure = drawing[kind](graph, theme)
+    _headline(figure, graph, theme, room=6.0 if kind == "diagnostics" else None)
     if path is not None:
         save_figure(figure, path)
     return figure
@@ -110,8 +85,7 @@ def draw(
 def _sources(graph: _Graph, theme: Theme) -> "Figure":
     """Draw the history and mark the past values with the largest parts."""
     shown = _important(graph)[:MOST_PANELS]
-    ratios = [1.6, *[1.0] * (len(shown) - 1)]
-    size = {"below": 1.6, "sharex": True, "height_ratios": ratios}
+    size = {"below": 1.6, "sharex": True, "height_ratios": [1.6, *[1.0] * (len(shown) - 1)]}
     figure, grid = theme.panels(len(shown), 1, 9.0, 1.2, **size)
     times, (when,) = _stamps(graph, graph.times), _stamps(graph, [graph.time])
     parts = graph.sources.sum(0)
@@ -138,9 +112,9 @@ def _sources(graph: _Graph, theme: Theme) -> "Figure":
     first = grid[0, 0]
     point = {"color": theme.accent, "marker": "D", "ms": 6, "ls": "none", "zorder": 4}
     first.plot([when], [graph.forecast], label="forecast", **point)
-    _time_axis(graph, grid[-1, 0], theme)
+    if graph.axis.kind != "integer":
+        theme.time_axis(grid[-1, 0])
     theme.legend(figure, first, columns=3)
-    _headline(figure, graph, theme)
     return figure
 
 
@@ -169,11 +143,9 @@ def _lags(graph: _Graph, theme: Theme) -> "Figure":
     theme.tidy(axes, "part of the forecast by lag, all series together")
     axes.margins(x=0.01)
     axes.xaxis.set_major_locator(MultipleLocator(_every(len(lags), graph.freq.season)))
-    step = graph.freq.span(1)
-    unit = "" if graph.freq.unit == "integer" else f" of {step}"
+    unit = "" if graph.freq.unit == "integer" else f" of {graph.freq.span(1)}"
     axes.set_xlabel(f"lag, in steps{unit}", fontsize=8.5, color=theme.ink)
     theme.legend(figure, axes, columns=MOST_HOPS + 1)
-    _headline(figure, graph, theme)
     return figure
 
 
@@ -186,9 +158,9 @@ def _arcs(graph: _Graph, theme: Theme) -> "Figure":
     order = _important(graph)
     order = order[np.argsort(~(seen[order] | (order == order[0])), kind="stable")]
     groups, names = _groups(graph, order, min(MOST_ROWS, int(seen[order[1:]].sum()) + 2), 28)
-    rows = [parts[:, group].sum(1) for group in groups]
-    figure, grid = theme.panels(1, 1, 9.0, 0.62 * len(rows) + 0.8)
-    axes, table = grid[0, 0], np.stack(rows)  # [rows, L]
+    table = np.stack([parts[:, group].sum(1) for group in groups])  # [rows, L]
+    figure, grid = theme.panels(1, 1, 9.0, 0.62 * len(table) + 0.8)
+    axes = grid[0, 0]
     largest = np.sort(np.abs(table), axis=None)[::-1][:MOST_ARCS]
     x, (end,) = _numbers(graph, graph.times), _numbers(graph, [graph.time])
     angle = np.linspace(0, np.pi, 50)
@@ -200,7 +172,7 @@ def _arcs(graph: _Graph, theme: Theme) -> "Figure":
         arcs.append(np.column_stack([along, height * np.sin(angle) - row]))
         widths.append(0.5 + 3.5 * abs(part) / largest[0])
         colours.append(theme.up if part > 0 else theme.down)
-    for row in range(len(rows)):
+    for row in range(len(table)):
         axes.plot([x[0], end], [-row, -row], color=theme.faint, lw=1, zorder=0)
     if arcs:
         thin = np.argsort(widths)[::-1]  # draw thin arcs last, or wide ones would hide them
@@ -212,14 +184,14 @@ def _arcs(graph: _Graph, theme: Theme) -> "Figure":
     axes.plot([end], [0], marker="D", ms=6, color=theme.accent, zorder=4)
     theme.tidy(axes, f"the {len(arcs)} largest parts: above the line they pull up, below it down")
     axes.spines["left"].set_visible(False)
-    axes.set_yticks(-np.arange(len(rows)), names)
+    axes.set_yticks(-np.arange(len(table)), names)
     axes.tick_params(axis="y", length=0)
-    axes.set(ylim=(0.4 - len(rows), 0.6), xlim=(x[0] - (end - x[0]) * 0.01, end))
+    axes.set(ylim=(0.4 - len(table), 0.6), xlim=(x[0] - (end - x[0]) * 0.01, end))
     for row, group in enumerate(groups):
         place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
         axes.annotate(_total(graph, group), (end, -row), fontsize=7, color=theme.ink, **place)
-    _time_axis(graph, axes, theme)
-    _headline(figure, graph, theme)
+    if graph.axis.kind != "integer":
+        theme.time_axis(axes)
     return figure
 
 
@@ -257,7 +229,6 @@ def _series(graph: _Graph, theme: Theme) -> "Figure":
     axes.axis("off")
     title = "disc: net part of a series' past values; arrow: part sent to another series"
     axes.set_title(title, **theme.title())
-    _headline(figure, graph, theme)
     return figure
 
 
@@ -306,16 +277,12 @@ def _hops(graph: _Graph, theme: Theme, head: int | None) -> "Figure":
         reason = f"needs a whole number from 0 to {heads - 1}"
         raise FighterError(reason, argument="head", value=head)
     own = slice(None) if head is None else slice(head, head + 1)
-    rows = {f"layer {nth}": layer for nth, layer in enumerate(graph.layers, start=1)}
-    graphs = {
-        name: {
-            power: weights
-            for power, weights in zip(layer.powers, layer.weights[own].mean(0), strict=True)
-            if power or layer.powers == (0,)  # there is nothing to see in I
-        }
-        for name, layer in rows.items()
-    }
-    edges = {name: layer.parts[own].sum((0, 1)) for name, layer in rows.items()}
+    graphs, edges = {}, {}
+    for nth, layer in enumerate(graph.layers, start=1):
+        powers = zip(layer.powers, layer.weights[own].mean(0), strict=True)
+        # There is nothing to see in I.
+        graphs[f"layer {nth}"] = {i: a for i, a in powers if i or layer.powers == (0,)}
+        edges[f"layer {nth}"] = layer.parts[own].sum((0, 1))
     figure, grid = hop_maps(graphs, edges, theme)
     kind, ticks, names = _nodes(graph)
     for axes in grid.ravel():
@@ -326,7 +293,6 @@ def _hops(graph: _Graph, theme: Theme, head: int | None) -> "Figure":
     which = "mean of heads" if head is None and heads > 1 else f"head {head or 0}"
     figure.supxlabel(f"source nodes: {kind}", fontsize=8.5, color=theme.ink)
     figure.supylabel(f"target nodes ({which})", fontsize=8.5, color=theme.ink)
-    _headline(figure, graph, theme)
     return figure
 
 
@@ -364,11 +330,10 @@ def _diagnostics(
         titles = dict(ours.get(name, (name, title)) for name, title in TITLES.items())
     elif kind == "patch":
         titles["mean_lag"] = "mean lag, patches"
+    looks = zip(tables, theme.steps(len(tables)), "osD^vPX*" * len(tables), strict=False)
     styles = {
         name: {"color": colour, "marker": marker, "ms": 3.5, "lw": 1.4}
-        for name, colour, marker in zip(
-            tables, theme.steps(len(tables)), "osD^vPX*" * len(tables), strict=False
-        )
+        for name, colour, marker in looks
     }
     figure = diagnostics_panels(
         tables, theme, styles, titles, thresholds=thresholds, legend="upper right"
@@ -379,7 +344,6 @@ def _diagnostics(
         text = {"x": 0.01, "ha": "left", "fontsize": 8, "color": theme.ink}
         figure.supxlabel("\n".join(lines), **text)
         figure.set_figheight(figure.get_figheight() + 0.15 * len(lines))
-    _headline(figure, graph, theme, room=6.0)
     return figure
 
 
@@ -442,8 +406,3 @@ def _numbers(graph: _Graph, times: Any) -> np.ndarray:
 
     stamps = _stamps(graph, times)
     return np.asarray(date2num(stamps) if stamps.dtype.kind == "M" else stamps, dtype=float)
-
-
-def _time_axis(graph: _Graph, axes: "Axes", theme: Theme) -> None:
-    if graph.axis.kind != "integer":
-        theme.time_axis(axes)

@@ -27,11 +27,8 @@ def hop_maps(
 ) -> "tuple[Figure, np.ndarray]":
     """Draw the powers of A side by side, and what was sent along them.
 
-    Args:
-        graphs: row → power → Aⁱ ``[nodes, nodes]``.
-        edges: row → signed edges ``[nodes, nodes]``, all hops together; shown as shares of Σ|E|.
-        theme: colours.
-
+    A row has a graph Aⁱ ``[nodes, nodes]`` for each power, and signed ``edges`` ``[nodes, nodes]``,
+    all hops together, which are shown as shares of Σ|E|.
     """
     powers = sorted({power for row in graphs.values() for power in row})
     figure, grid = theme.panels(len(graphs), len(powers) + 1, 2.0, 2.1, left=0.5, below=1.0)
@@ -42,8 +39,7 @@ def hop_maps(
     for axes_row, (name, row) in zip(grid, graphs.items(), strict=True):
         for axes, power in zip(axes_row, powers, strict=False):
             if power in row:
-                colours = {"norm": weight_norm, "cmap": dark_to_light()}
-                weights = theme.heatmap(axes, row[power], **colours)
+                weights = theme.heatmap(axes, row[power], norm=weight_norm, cmap=dark_to_light())
                 axes.set_title(power_name(power), **theme.title())
             else:
                 axes.text(0.5, 0.5, "not used", **_centred(theme))
@@ -69,15 +65,8 @@ def diagnostics_panels(
 ) -> "Figure":
     """Draw what each hop does: the mean over heads as a line, each head as a dot.
 
-    Args:
-        tables: line → rows with ``power``, ``spectral_gap`` and a value for each panel, as in
-            ``HopDiagnostics.table``.
-        theme: colours.
-        styles: line → matplotlib's arguments for it.
-        titles: value → title of its panel, six of them (default: :data:`TITLES`).
-        thresholds: value → height of a dashed line in its panel (default: none).
-        legend: where the legend stands, outside the panels (default: "lower center").
-
+    A line has a table as from ``HopDiagnostics.table`` and a style, which is matplotlib's arguments
+    for it. A panel has a title and perhaps a threshold, the height of a dashed line.
     """
     figure, grid = theme.panels(2, 3, 3.1, 2.3)
     panels = dict(zip(titles, grid.ravel(), strict=True))
@@ -107,8 +96,8 @@ def diagnostics_panels(
             axes.axhline(thresholds[name], color=theme.faint, lw=1, ls="--", zorder=0)
         if not any(np.isfinite(line.get_ydata()).any() for line in axes.lines[: len(tables)]):
             axes.text(0.5, 0.5, "not defined", transform=axes.transAxes, **_centred(theme))
-    beside_headline = legend.startswith("upper")
-    theme.legend(figure, grid[0, 0], columns=2 if beside_headline else 6, where=legend)
+    columns = 2 if legend.startswith("upper") else 6  # the headline stands there too
+    theme.legend(figure, grid[0, 0], columns, where=legend)
     return figure
 
 

@@ -122,27 +122,21 @@ class Theme:
         return colormaps["plasma"](np.linspace(*self.shades, max(count, 2)))[:count]
 
     def bar(
-        self,
-        figure: "Figure",
-        image: "AxesImage | None",
-        panels: np.ndarray,
-        label: str,
-        location: str,
+        self, figure: "Figure", image: "AxesImage | None", panels: np.ndarray, label: str, side: str
     ) -> None:
         """Draw the colour bar that ``panels`` share."""
         if image is None:
             return
-        where = {"location": location, "shrink": 0.6, "aspect": 30, "pad": 0.02}
+        where = {"location": side, "shrink": 0.6, "aspect": 30, "pad": 0.02}
         bar = figure.colorbar(image, ax=panels.ravel().tolist(), extend="both", **where)
         low, high = image.get_clim()
         bar.minorticks_off()
         if low < 0:  # a signed scale spans too many decades to label them all
-            bar.set_ticks([low, low / 10, 0, high / 10, high])
-            bar.set_ticklabels([f"{low:.1g}", "", "0", "", f"{high:.1g}"])
+            names = [f"{low:.1g}", "", "0", "", f"{high:.1g}"]
+            bar.set_ticks([low, low / 10, 0, high / 10, high], labels=names)
         else:  # a scale of less than a decade has no ticks of its own
             ticks = np.geomspace(low, high, 4).tolist()
-            bar.set_ticks(ticks)
-            bar.set_ticklabels([f"{tick:.2g}" for tick in ticks])
+            bar.set_ticks(ticks, labels=[f"{tick:.2g}" for tick in ticks])
         bar.set_label(label, fontsize=8, color=self.ink)
         bar.ax.tick_params(labelsize=7, labelcolor=self.ink, color=self.faint, which="both")
         bar.outline.set_visible(False)
