@@ -32,26 +32,19 @@ from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
 from ..errors import check_count
-from ..nn._checks import Nodes
+from ..nn._checks import Nodes, check_padding
 from ..nn.transformer import project
-from .base import Context, Core, Outputs, Past, Task
-from .embedding import moving_average
-from .seq2seq import (
-    EncoderDecoderConfig,
-    Memory,
-    StepEmbedding,
-    check_factor,
-    check_padding,
-    feed_forward,
-    label_steps,
-)
+from .base import Context, Core, Outputs, Past, Task, check_factor
+from .embedding import feed_forward, moving_average
+from .seq2seq import EncoderDecoderConfig, Memory, StepEmbedding, label_steps
 
-Padding = Bool[Tensor, "batch nodes"]
+Padding = Bool[Tensor, "batch nodes"] | None
 Graphs = Float[Tensor, "#batch nodes nodes"]
 Delays = Int[Tensor, "#batch delays"]
+Trend = Float[Tensor, "batch nodes trend_width"]
 
 
-def decompose(x: Nodes, kernel: int, mask: Padding | None = None) -> tuple[Nodes, Nodes]:
+def decompose(x: Nodes, kernel: int, mask: Padding = None) -> tuple[Nodes, Nodes]:
     """Split X into seasonal + trend, where the trend is the mean over ``kernel`` steps around each.
 
     The first and the last value are repeated beyond the ends; a kernel that is even, or longer than
@@ -62,13 +55,9 @@ def decompose(x: Nodes, kernel: int, mask: Padding | None = None) -> tuple[Nodes
     return x - trend, trend
 
 
-def averaging(x: Nodes, kernel: int, mask: Padding | None = None) -> Graphs:
-    """Return the matrix that maps ``x`` to its trend, with a mask one matrix per window.
-
-    A product with it is one GPU kernel, and one more for its gradient.
-    """
-    nodes = x.shape[1]
-    kernel = min(kernel, nodes)
+def averaging(x: Nodes, kernel: int, mask: Padding = None) -> Graphs:
+    """Return the matrix that maps ``x`` to its trend, with a mask one matrix per window."""
+    kernel = min(kernel, x.shape[1])
     kernel -= 1 - kernel % 2
     average = moving_average(_eye(x)[None], kernel)
     if mask is None:
@@ -103,10 +92,7 @@ def correlate(q: Nodes, k: Memory, delays: Delays | None = None) -> Float[Tensor
 
 
 def aggregate(
-    v: Memory,
-    delays: Delays,
-    weights: Float[Tensor, "batch delays"],
-    nodes: int | None = None,
+    v: Memory, delays: Delays, weights: Float[Tensor, "batch delays"], nodes: int | None = None
 ) -> Nodes:
     """Return Σᵢ weightᵢ · Roll(V, τᵢ), where Roll(V, τ) at step t is V at t + τ, modulo the length.
 
@@ -144,18 +130,13 @@ class AutoCorrelation(nn.Module):
     """auto-correlation(X W_Q, M W_K, M W_V) O, M another sequence or X.
 
     M is brought to the length of X: its last steps if it is longer, zeros appended if shorter.
-
-    Args:
-        width: width of a node, input and output.
-        factor: c in the number of delays ⌊c · ln S⌋ (default: 3).
     """
 
     def __init__(self, width: int, factor: float = 3.0):
         super().__init__()
         self.factor = check_factor(factor)
-        self.query, self.key, self.value, self.out = (
-            nn.Linear(width, width, bias=False) for _ in range(4)
-        )
+        maps = (nn.Linear(width, width, bias=False) for _ in range(4))
+        self.query, self.key, self.value, self.out = maps
 
     def forward(self, x: Nodes, memory: Memory | None = None) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself."""
@@ -170,16 +151,8 @@ class AutoformerBlock(nn.Module):
     """The seasonal part of X + auto-correlation(X), then that of X + FFN(X).
 
     Padding is zero throughout. A sequence is circular together with its padding, so the result
-    depends on the length with padding.
-
-    Args:
-        width: width of a node, input and output.
-        heads: ignored, because all heads share their delays; accepted so that blocks can be
-            exchanged.
-        hidden_width: width inside the feed-forward network.
-        dropout: dropout of each of the two before it is added.
-        factor: as in :class:`AutoCorrelation` (default: 3).
-        kernel: steps in the moving average (default: 25).
+    depends on the length with padding. There is dropout of each of the two before it is added.
+    ``heads`` is accepted so that blocks can be exchanged; all heads would share their delays.
     """
 
     def __init__(
@@ -220,10 +193,6 @@ class AutoformerDecoderBlock(nn.Module):
         S₂, T₂ = decompose(S₁ + auto-correlation(S₁, M))       M: output of the encoder
         S₃, T₃ = decompose(S₂ + FFN(S₂))
         result: S₃, T₁ W₁ + T₂ W₂ + T₃ W₃
-
-    Args:
-        width, heads, hidden_width, dropout, factor, kernel: as in :class:`AutoformerBlock`.
-        trend_width: width of the trend.
     """
 
     def __init__(
@@ -245,9 +214,7 @@ class AutoformerDecoderBlock(nn.Module):
         self.trend = nn.Linear(3 * width, trend_width, bias=False)  # [W₁ | W₂ | W₃]
         self.dropout = nn.Dropout(dropout)
 
-    def forward(
-        self, x: Nodes, memory: Memory
-    ) -> tuple[Nodes, Float[Tensor, "batch nodes trend_width"]]:
+    def forward(self, x: Nodes, memory: Memory) -> tuple[Nodes, Trend]:
         """Return the seasonal part and the addition to the trend."""
         average = averaging(x, self.kernel)
         seasonal = _eye(x) - average
@@ -295,9 +262,8 @@ class AutoformerNet(Core):
         steps = self.label + task.horizon
         self.embed = StepEmbedding(task.series, task.lookback, width, 0)
         self.embed_decoder = StepEmbedding(task.series, steps, width, task.context)
-        self.encoder = nn.Sequential(
-            *(AutoformerBlock(width, **block) for _ in range(config.layers)), SeasonalNorm(width)
-        )
+        blocks = (AutoformerBlock(width, **block) for _ in range(config.layers))
+        self.encoder = nn.Sequential(*blocks, SeasonalNorm(width))
         self.decoder = nn.ModuleList(
             AutoformerDecoderBlock(width, out, **block) for _ in range(config.decoder_layers)
         )
@@ -333,8 +299,3 @@ class Autoformer(EncoderDecoderConfig):
 
     factor: float = 3.0
     kernel: int = 25
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        super().__post_init__()
-        check_factor(self.factor)

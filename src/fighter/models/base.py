@@ -111,6 +111,8 @@ class ModelConfig:
                 check_bool(field.name, value)
             if field.name == "dropout":
                 check_number("dropout", value, "a number from 0 to 1", lambda p: 0 <= p <= 1)
+            if field.name == "factor":
+                check_factor(value)
         width, heads = getattr(self, "width", None), getattr(self, "heads", None)
         if width is not None and heads is not None and self.heads_share_width:
             check_heads(width, heads)
@@ -155,6 +157,12 @@ class BlockConfig(AttentionConfig):
         """The keyword arguments of a block."""
         hidden_width = self.hidden_width or self.expansion * self.width
         return {"heads": self.heads, "hidden_width": hidden_width, "dropout": self.dropout}
+
+
+def check_factor(factor: Any) -> float:
+    """Refuse a factor that is not above 0."""
+    check_number("factor", factor, "a number above 0, such as 5", lambda c: c > 0)
+    return factor
 
 
 def value_or(value: T | None, default: T) -> T:

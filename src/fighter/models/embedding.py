@@ -5,12 +5,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
+from .base import Context, Observed, Past
+
+Statistics = Float[Tensor, "#batch 1 #series"]
+Positions = Int[Tensor, "batch"]
+Values = Float[Tensor, "time series"]
+Windows = Float[Tensor, "batch steps series"]
+Ahead = Float[Tensor, "#batch horizon #series"]
+Embedded = Float[Tensor, "batch *nodes width"]
 
 
-def window_statistics(
-    past: Float[Tensor, "batch lookback series"],
-    observed: Bool[Tensor, "batch lookback series"] | None,
-) -> tuple[Float[Tensor, "batch 1 series"], Float[Tensor, "batch 1 series"]]:
+def window_statistics(past: Past, observed: Observed | None) -> tuple[Statistics, Statistics]:
     """Return mean and deviation of each window's observed values; 0 and 1 if it has none."""
     if observed is None:
         mean = past.mean(1, keepdim=True)
@@ -21,13 +26,8 @@ def window_statistics(
     return mean, torch.where(count > 0, (square + 1e-5).sqrt(), 1.0)
 
 
-def moving_average(
-    x: Float[Tensor, "batch steps series"], kernel: int
-) -> Float[Tensor, "batch steps series"]:
-    """Return the mean over ``kernel`` steps around each step.
-
-    The first and the last value are repeated beyond the ends.
-    """
+def moving_average(x: Windows, kernel: int) -> Windows:
+    """Return the mean over ``kernel`` steps around each; the end values are repeated outwards."""
     before, after = (kernel - 1) // 2, kernel // 2
     x = x.transpose(1, 2)
     x = torch.cat([x[..., :1].expand(-1, -1, before), x, x[..., -1:].expand(-1, -1, after)], -1)
@@ -42,9 +42,7 @@ class Cycle(nn.Module):
         self.period = period
         self.profile = nn.Parameter(torch.zeros(period, series))
 
-    def forward(
-        self, position: Int[Tensor, "batch"], steps: int
-    ) -> Float[Tensor, "batch {steps} series"]:
+    def forward(self, position: Positions, steps: int) -> Float[Tensor, "batch {steps} series"]:
         """Return the profile over ``steps`` steps from each position on."""
         index = position[:, None] + torch.arange(steps, device=position.device)
         return self.profile[index % self.period]
@@ -66,18 +64,14 @@ class Reversion(nn.Module):
         super().__init__()
         self.pull = nn.Parameter(torch.zeros(2, horizon, series))
 
-    def forward(
-        self, mean: Float[Tensor, "#batch 1 #series"], std: Float[Tensor, "#batch 1 #series"]
-    ) -> tuple[Float[Tensor, "#batch horizon #series"], Float[Tensor, "#batch horizon #series"]]:
+    def forward(self, mean: Statistics, std: Statistics) -> tuple[Ahead, Ahead]:
         """Return level and scale at each step of the horizon."""
         r, s = self.pull
         return mean * (1 - r), std + s * (1 - std)
 
 
 def lag_correlation(
-    values: Float[Tensor, "time series"],
-    observed: Bool[Tensor, "time series"] | None,
-    lags: int,
+    values: Values, observed: Bool[Tensor, "time series"] | None, lags: int
 ) -> Float[Tensor, "{lags}"]:
     """Return the correlation of values k = 0 … lags-1 steps apart, averaged over the series."""
     observed = torch.ones_like(values, dtype=torch.bool) if observed is None else observed
@@ -89,14 +83,12 @@ def lag_correlation(
     return (covariance[:, varying] / covariance[0, varying]).mean(1)
 
 
-def _lag_covariance(
-    values: Float[Tensor, "time series"], observed: Float[Tensor, "time series"], lags: int
-) -> Float[Tensor, "{lags} series"]:
+def _lag_covariance(values: Values, observed: Values, lags: int) -> Float[Tensor, "{lags} series"]:
     """Return the mean product of the observed pairs that are k steps apart."""
     centred = (values - (values * observed).sum(0) / observed.sum(0).clamp(min=1)) * observed
     size = 2 * len(values)  # zero padding, so that the end does not meet the beginning
 
-    def products(x: Float[Tensor, "time series"]) -> Float[Tensor, "_ series"]:
+    def products(x: Values) -> Float[Tensor, "_ series"]:
         power = torch.fft.rfft(x, n=size, dim=0).abs().square()
         return torch.fft.irfft(power, n=size, dim=0)[:lags]
 
@@ -142,16 +134,20 @@ class TimeEmbedding(nn.Module):
         return x @ (self.basis @ matrix) + self.bias
 
 
+def feed_forward(
+    width: int, hidden_width: int, out_width: int | None = None, bias: bool = True
+) -> nn.Sequential:
+    """Build GELU(X W₁ + b₁) W₂ + b₂."""
+    first = nn.Linear(width, hidden_width, bias=bias)
+    return nn.Sequential(first, nn.GELU(), nn.Linear(hidden_width, out_width or width, bias=bias))
+
+
 def context_map(features: int, width: int) -> nn.Linear | None:
     """Return the map from calendar features to the width of a node; None without features."""
     return nn.Linear(features, width, bias=False) if features else None
 
 
-def add_context(
-    x: Float[Tensor, "batch *nodes width"],
-    embed: nn.Linear | None,
-    context: Float[Tensor, "batch features"] | None,
-) -> Float[Tensor, "batch *nodes width"]:
+def add_context(x: Embedded, embed: nn.Linear | None, context: Context | None) -> Embedded:
     """Add the embedded calendar features to every node, if there are any."""
     if embed is None or context is None:
         return x

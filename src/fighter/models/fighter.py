@@ -17,6 +17,7 @@ from .base import Context, Core, ModelConfig, Past, Task, value_or
 from .embedding import TimeEmbedding, add_context, context_map, time_basis
 
 NodeKind = Literal["series", "patch", "time"]
+Rows = Float[Tensor, "rows nodes width"]
 
 
 class FighterNet(Core):
@@ -40,14 +41,11 @@ class FighterNet(Core):
         self.patch, self.stride = min(config.patch, task.lookback), config.stride
         patches = 1 + -(-(task.lookback - self.patch) // self.stride)
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
-        self.series_specific = nodes == "time" or (
-            nodes == "series" and find_adjacency(adjacency).node_specific
-        )
-        self.alternative = (
-            'nodes="series" or "patch"'
-            if nodes == "time"
-            else 'adjacency="cosine", which draws the graph from the input'
-        )
+        fixed_graph = nodes == "series" and find_adjacency(adjacency).node_specific
+        self.series_specific = nodes == "time" or fixed_graph
+        self.alternative = 'adjacency="cosine", which draws the graph from the input'
+        if nodes == "time":
+            self.alternative = 'nodes="series" or "patch"'
         self.encoder = FighterEncoder(
             [width] * (config.layers + 1),
             kappa=config.kappa,
@@ -67,9 +65,8 @@ class FighterNet(Core):
         steps = members * task.horizon * task.outputs
         if nodes == "series":
             self.embed = TimeEmbedding(task.lookback, width, config.channels)
-            self.head = nn.Sequential(
-                linear(width, width, members), nn.GELU(), linear(width, steps, members)
-            )
+            hidden, last = linear(width, width, members), linear(width, steps, members)
+            self.head = nn.Sequential(hidden, nn.GELU(), last)
             self.register_buffer("basis", torch.eye(task.horizon))
         elif nodes == "patch":
             self.embed = nn.Linear(self.patch, width)
@@ -94,9 +91,7 @@ class FighterNet(Core):
         x = self.node_features(past, context)
         return self.readout(self.encoder(x), past.shape[2], per_member)
 
-    def node_features(
-        self, past: Past, context: Context | None
-    ) -> Float[Tensor, "rows nodes width"]:
+    def node_features(self, past: Past, context: Context | None) -> Rows:
         """Embed the nodes; a row is a window, or one series of a window if nodes are patches."""
         if self.nodes == "series":
             x = self.embed(past.transpose(1, 2))
@@ -109,7 +104,7 @@ class FighterNet(Core):
         return add_context(x, self.context, context)
 
     def readout(
-        self, x: Float[Tensor, "rows nodes width"], series: int, per_member: bool = False
+        self, x: Rows, series: int, per_member: bool = False
     ) -> Float[Tensor, "*members batch horizon {series} outputs"]:
         """Map the encoded nodes to the forecast."""
         task, x = self.task, self.dropout(x)
@@ -187,6 +182,5 @@ class Fighter(ModelConfig):
         if self.adjacency is not None:
             find_adjacency(self.adjacency)
         if value_or(self.members, 1) > 1 and self.nodes != "series":
-            raise FighterError(
-                "several members need series as nodes", argument="members", value=self.members
-            )
+            reason = "several members need series as nodes"
+            raise FighterError(reason, argument="members", value=self.members)

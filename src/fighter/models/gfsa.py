@@ -15,7 +15,7 @@ from ..hops import Hop, horner
 from ..nn._checks import Heads
 from ..nn.transformer import TransformerBlock
 from .base import BlockConfig, Task
-from .transformer import TimeCore
+from .transformer import PRE_NORM, TimeCore
 
 
 class GFSABlock(TransformerBlock):
@@ -27,34 +27,15 @@ class GFSABlock(TransformerBlock):
             = w₀ V + A((w₁ - (K-2) w_K) V + A((K-1) w_K V))       so A² is never formed
 
     The weights are one number per head. They start at w₀ = 0, w₁ = 1, w_K = 0, plain attention, and
-    are not bounded: H need not be row-stochastic.
-
-    Args:
-        width: width of a node, input and output.
-        power: K, at least 2 (default: 3). For every K the first-order form lies in the span of I, A
-            and A².
-        norm, residual: as in :class:`~fighter.nn.TransformerEncoder` (default: True).
-        activation: σ (default: gelu).
-        options: further options of :class:`~fighter.nn.transformer.TransformerBlock`.
+    are not bounded: H need not be row-stochastic. For every K the first-order form lies in the span
+    of I, A and A². ``power`` is K, at least 2.
     """
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        power: int = 3,
-        norm: bool = True,
-        residual: bool = True,
-        activation: str | nn.Module = "gelu",
-        **options: Any,
-    ):
-        super().__init__(
-            width, width, norm=norm, residual=residual, activation=activation, **options
-        )
+    def __init__(self, width: int, *, power: int = 3, **options: Any):
+        super().__init__(width, width, **PRE_NORM | options)
         self.power = check_count("power", power, least=2)
-        start = torch.tensor([0.0, 1.0, 0.0])
-        weights = start[:, None, None, None].repeat(1, self.heads, 1, 1)
-        self.weights = nn.Parameter(weights)  # w₀, w₁, w_K
+        start = torch.tensor([0.0, 1.0, 0.0])[:, None, None, None]
+        self.weights = nn.Parameter(start.repeat(1, self.heads, 1, 1))  # w₀, w₁, w_K
 
     def attend(self, hop: Hop, v: Heads) -> Heads:
         """Return (w₀I + w₁A + w_K A^K) V, computed by two hops."""
@@ -70,9 +51,8 @@ class GFSANet(TimeCore):
         width = config.width
 
         def encoder() -> nn.Module:
-            blocks = [
-                GFSABlock(width, power=config.power, **config.block) for _ in range(config.layers)
-            ]
+            options = {"power": config.power, **config.block}
+            blocks = (GFSABlock(width, **options) for _ in range(config.layers))
             return nn.Sequential(*blocks, nn.LayerNorm(width), nn.Linear(width, width))
 
         super().__init__(task, config, width, encoder)

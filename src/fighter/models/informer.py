@@ -25,18 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
+from ..hops import attention_hop
 from ..nn._checks import Heads, Nodes
-from .base import Task
-from .seq2seq import (
-    DecoderBlock,
-    EncoderBlock,
-    EncoderDecoder,
-    EncoderDecoderConfig,
-    check_factor,
-    full_attention,
-)
+from .base import Task, check_factor
+from .seq2seq import DecoderBlock, EncoderBlock, EncoderDecoder, EncoderDecoderConfig
 
-Padding = Bool[Tensor, "batch nodes"]
+Padding = Bool[Tensor, "batch nodes"] | None
 
 
 def sample_size(factor: float, nodes: int) -> int:
@@ -48,7 +42,7 @@ def prob_sparse_attention(
     q: Heads,
     k: Heads,
     v: Heads,
-    mask: Padding | None = None,
+    mask: Padding = None,
     causal: bool = False,
     *,
     factor: float = 5.0,
@@ -69,30 +63,23 @@ def prob_sparse_attention(
     measure = _measure(q, k, mask, causal, _sample_keys(q, mask, u, random))
     uniform = torch.ones_like(measure, dtype=torch.bool)
     uniform = uniform.scatter_(2, measure.topk(u).indices, False)
-    return full_attention(q.masked_fill(uniform[..., None], 0), k, v, mask, causal)
+    q = q.masked_fill(uniform[..., None], 0)
+    return attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal)(v)
 
 
-def _sample_keys(q: Heads, mask: Padding | None, u: int, random: bool) -> Int[Tensor, "batch {u}"]:
-    """Return the places of u keys; keys that are not padding come first.
-
-    A sample that is not random is spread evenly: multiples of 40503 ≈ 2¹⁶ · 0.618 modulo 2¹⁶ lie
-    far apart (Knuth's multiplicative hash), so the largest are all over the sequence.
-    """
+def _sample_keys(q: Heads, mask: Padding, u: int, random: bool) -> Int[Tensor, "batch {u}"]:
+    """Return the places of u keys; keys that are not padding come first."""
     batch, nodes = q.shape[0], q.shape[2]
     if random:
         rank = torch.rand(batch, nodes, device=q.device)
-    else:
+    else:  # Knuth's multiplicative hash, 40503 ≈ 2¹⁶ · 0.618, spreads the largest ranks evenly
         rank = (torch.arange(nodes, device=q.device) * 40503 % 65536).float().expand(batch, -1)
     return (rank if mask is None else rank.masked_fill(~mask, -1)).topk(u).indices
 
 
 @torch.no_grad()
 def _measure(
-    q: Heads,
-    k: Heads,
-    mask: Padding | None,
-    causal: bool,
-    sample: Int[Tensor, "batch u"],
+    q: Heads, k: Heads, mask: Padding, causal: bool, sample: Int[Tensor, "batch u"]
 ) -> Float[Tensor, "batch heads nodes"]:
     """Return M of every query, times √d; queries in the padding or without keys get the lowest."""
     index = sample[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[-1])
@@ -110,18 +97,14 @@ def _measure(
 
 
 class ProbSparse(nn.Module):
-    """:func:`prob_sparse_attention` as a module, with keys sampled at random while training.
-
-    Args:
-        factor: c in u = c · ln S, the number of sampled keys and of chosen queries (default: 5).
-    """
+    """:func:`prob_sparse_attention` as a module, with keys sampled at random while training."""
 
     def __init__(self, factor: float = 5.0):
         super().__init__()
         self.factor = check_factor(factor)
 
     def forward(
-        self, q: Heads, k: Heads, v: Heads, mask: Padding | None = None, causal: bool = False
+        self, q: Heads, k: Heads, v: Heads, mask: Padding = None, causal: bool = False
     ) -> Heads:
         """Attend."""
         return prob_sparse_attention(
@@ -130,24 +113,14 @@ class ProbSparse(nn.Module):
 
 
 class InformerBlock(EncoderBlock):
-    """X ← X + ProbSparse attention(norm(X)), X ← X + FFN(norm(X)).
-
-    Args:
-        width: width of a node, input and output.
-        factor: as in :class:`ProbSparse` (default: 5).
-        options: further options of :class:`~fighter.models.seq2seq.EncoderBlock`.
-    """
+    """X ← X + ProbSparse attention(norm(X)), X ← X + FFN(norm(X))."""
 
     def __init__(self, width: int, *, factor: float = 5.0, **options: Any):
         super().__init__(width, attend=ProbSparse(factor), **options)
 
 
 class Distil(nn.Module):
-    """X ← max-pool(ELU(norm(conv(X)))): half as many nodes, S to ⌈S/2⌉.
-
-    The convolution is over three steps, with the last and the first as neighbours; the pool is over
-    three steps, with stride two.
-    """
+    """X ← max-pool(ELU(norm(conv(X)))) over three steps each: half as many nodes, S to ⌈S/2⌉."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -166,15 +139,13 @@ class InformerNet(EncoderDecoder):
 
     def __init__(self, task: Task, config: "Informer"):
         width, block, factor = config.width, config.block, config.factor
+        depth = config.decoder_layers
         encoder: list[nn.Module] = []
         for i in range(config.layers):
             if i and config.distil:
                 encoder.append(Distil(width))
             encoder.append(InformerBlock(width, factor=factor, **block))
-        decoder = [
-            DecoderBlock(width, attend=ProbSparse(factor), **block)
-            for _ in range(config.decoder_layers)
-        ]
+        decoder = [DecoderBlock(width, attend=ProbSparse(factor), **block) for _ in range(depth)]
         super().__init__(task, config, encoder, decoder)
 
 
@@ -191,8 +162,3 @@ class Informer(EncoderDecoderConfig):
 
     factor: float = 5.0
     distil: bool = True
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        super().__post_init__()
-        check_factor(self.factor)

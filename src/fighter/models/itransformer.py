@@ -6,8 +6,7 @@ number of them can be forecast.
 
 Where this departs from the paper: blocks are pre-norm, as in the other networks compared, not
 post-norm. Calendar features are added to every series; the paper makes them nodes of their own.
-The normalisation of each window belongs to :class:`~fighter.models.ForecastNet`, which applies it
-around every network.
+Windows are normalised by :class:`~fighter.models.ForecastNet`, as around every network.
 """
 
 from dataclasses import dataclass

@@ -36,8 +36,7 @@ class LinearNet(SharedMap):
     """ŷ = W x + b for each series; with the window normalised, this is NLinear."""
 
     def __init__(self, task: Task, config: ModelConfig):
-        shared = nn.Linear(task.lookback, task.horizon * task.outputs)
-        super().__init__(task, config, shared)
+        super().__init__(task, config, nn.Linear(task.lookback, task.horizon * task.outputs))
 
 
 class CycleNetMLP(SharedMap):

@@ -43,11 +43,8 @@ class SeasonalNaiveNet(NaiveNet):
     def __init__(self, task: Task, config: ModelConfig):
         super().__init__(task, config, task.period or 1)
         if self.period > task.lookback:
-            raise FighterError(
-                f"is shorter than the period to repeat, needs at least {self.period}",
-                argument="lookback",
-                value=task.lookback,
-            )
+            reason = f"is shorter than the period to repeat, needs at least {self.period}"
+            raise FighterError(reason, argument="lookback", value=task.lookback)
         steps = torch.arange(task.horizon) % self.period
         self.register_buffer("index", task.lookback - self.period + steps, persistent=False)
 

@@ -5,14 +5,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._typing import Float, Int
+from .._typing import Float
 from ..data.windows import Batch
-from .base import Core, Observed, Past
-from .embedding import Cycle, Reversion, window_statistics
+from .base import Core, Observed, Outputs, Past
+from .embedding import Cycle, Positions, Reversion, Statistics, window_statistics
 
 Forecasts = Float[Tensor, "*members batch horizon series outputs"]
-Positions = Int[Tensor, "batch"]
-Statistics = Float[Tensor, "#batch 1 #series"]
 Before = Float[Tensor, "#batch #lookback #series"]  # the cycle, or a zero
 After = Float[Tensor, "#batch #horizon #series"]
 
@@ -32,9 +30,7 @@ class CovariateHead(nn.Module):
         nn.init.zeros_(last.bias)
         self.net = nn.Sequential(nn.Linear(2 * past + 2 * future, hidden), nn.GELU(), last)
 
-    def forward(
-        self, batch: Batch, horizon: int
-    ) -> Float[Tensor, "batch {horizon} series outputs"]:
+    def forward(self, batch: Batch, horizon: int) -> Outputs:
         """Return the addition to the forecast of each step."""
         parts = []
         if batch.future_covariates is not None:  # [B, L + H, N, F]
@@ -74,9 +70,7 @@ class Window(NamedTuple):
     std: Tensor
     level: Tensor  # forecast = scale · ŷ + level + cycle, [batch, horizon or 1, series]
     scale: Tensor
-    cycle: (
-        Tensor  # the cycle over the horizon in units of the data, if removed before normalisation
-    )
+    cycle: Tensor  # the cycle over the horizon in data units, if removed before normalisation
 
 
 class ForecastNet(nn.Module):
@@ -130,11 +124,8 @@ class ForecastNet(nn.Module):
         self.cycle = Cycle(period, task.series) if period else None
         series_specific = core.series_specific or bool(period)
         self.affine = Affine(task.series) if normalise and series_specific else None
-        self.reversion = (
-            Reversion(task.horizon, task.series if series_specific else 1)
-            if normalise and reversion
-            else None
-        )
+        own = task.series if series_specific else 1
+        self.reversion = Reversion(task.horizon, own) if normalise and reversion else None
         self.cycle_before_norm = cycle_before_norm and self.cycle is not None
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
@@ -176,11 +167,10 @@ class ForecastNet(nn.Module):
 
     def cycles(self, batch: Batch, position: Positions) -> tuple[Before, After]:
         """Return the cycle over the look-back and over the horizon; zeros without a cycle."""
-        lookback, horizon = batch.past.shape[1], self.core.task.horizon
         if self.cycle is None:
-            zero = batch.past.new_zeros(1, 1, 1)
-            return zero, zero
-        before, after = self.cycle(position, lookback + horizon).split([lookback, horizon], 1)
+            return batch.past.new_zeros(1, 1, 1), batch.past.new_zeros(1, 1, 1)
+        spans = batch.past.shape[1], self.core.task.horizon
+        before, after = self.cycle(position, sum(spans)).split(spans, 1)
         return before, after
 
     def inside(

@@ -11,8 +11,8 @@ series and step, which start at zero.
 
 Where this departs from the paper: A moves ten times as fast as its parameter, as in every static
 graph here, and has no dropout; there is dropout before the head instead of on the forecast.
-Calendar features are added to every series. The normalisation of each window belongs to
-:class:`~fighter.models.ForecastNet`, which applies it around every network.
+Calendar features are added to every series. Windows are normalised by
+:class:`~fighter.models.ForecastNet`, as around every network.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from .._typing import Float
 from ..nn import FighterLayer, StaticAdjacency
 from ..nn._checks import Nodes
 from .base import Context, Core, ModelConfig, Outputs, Past, Task
-from .embedding import TimeEmbedding, add_context, context_map, time_basis
+from .embedding import TimeEmbedding, add_context, context_map, feed_forward, time_basis
 
 
 class NormLinBlock(nn.Module):
@@ -78,18 +78,13 @@ class NormLinNet(Core):
         self.embed = TimeEmbedding(task.lookback, width, channels)
         self.context = context_map(task.context, width)
         self.before = nn.Parameter(torch.zeros(task.series, task.lookback))
-        self.encoder = nn.Sequential(
-            *(NormLinBlock(width, task.series, hidden, dropout) for _ in range(config.layers)),
-            nn.LayerNorm(width),
-        )
+        sizes = width, task.series, hidden, dropout
+        blocks = (NormLinBlock(*sizes) for _ in range(config.layers))
+        self.encoder = nn.Sequential(*blocks, nn.LayerNorm(width))
         self.dropout = nn.Dropout(dropout)
         self.steps = nn.Linear(width, channels * task.horizon)
         self.after = nn.Parameter(torch.zeros(task.series, 1, task.horizon))
-        self.head = nn.Sequential(
-            nn.Linear(channels * task.horizon, hidden),
-            nn.GELU(),
-            nn.Linear(hidden, task.horizon * task.outputs),
-        )
+        self.head = feed_forward(channels * task.horizon, hidden, task.horizon * task.outputs)
         self.register_buffer("basis", torch.eye(task.horizon))
 
     def prepare(self, correlation: Float[Tensor, "lags"]) -> None:

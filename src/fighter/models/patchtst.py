@@ -6,8 +6,7 @@ is mapped linearly to the horizon. Series do not see each other.
 
 Where this departs from the paper: blocks are pre-norm with LayerNorm, as in the other networks
 compared, not post-norm with batch norm. Calendar features are added to every patch; the paper has
-none. The normalisation of each window belongs to :class:`~fighter.models.ForecastNet`, which
-applies it around every network.
+none. Windows are normalised by :class:`~fighter.models.ForecastNet`, as around every network.
 """
 
 from dataclasses import dataclass

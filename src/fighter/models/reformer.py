@@ -1,9 +1,5 @@
 """Reformer (Kitaev et al., 2020): hashed attention and reversible layers.
 
-:func:`lsh_attention` is its attention among the nodes that a random hash puts together, with shared
-queries and keys, in several rounds and with the correction for pairs that more than one round
-finds; :class:`ReformerBlock` is its reversible layer.
-
 Where this departs from the paper:
 
 - Reformer was made for text and has no forecast of its own. As the forecasting literature does, the
@@ -27,11 +23,10 @@ from torch import Tensor, nn
 from .._typing import Bool, Float, Int
 from ..errors import check_count
 from ..hops import attention_hop
-from ..nn._checks import Nodes, check_heads, join_heads, make_activation, split_heads
+from ..nn._checks import Nodes, check_heads, check_padding, join_heads, make_activation, split_heads
 from ..nn.transformer import project
 from .base import BlockConfig, Context, Core, Outputs, Past, Task
 from .embedding import add_context, context_map
-from .seq2seq import check_padding
 
 HIDDEN = -1e30  # logit of a node that is not seen: exp() is exactly 0
 ITSELF = -3e4  # logit of a node for itself, which counts only if it sees no other; fits float16
@@ -40,18 +35,15 @@ STORE_UP_TO = 1024  # largest number of nodes for which the graph is stored and 
 
 Queries = Float[Tensor, "batch heads nodes query"]
 Rotations = Float[Tensor, "*heads rounds query columns"]
-Padding = Bool[Tensor, "batch nodes"]
+Values = Float[Tensor, "batch heads nodes value"]
+Padding = Bool[Tensor, "batch nodes"] | None
+Pairs = Float[Tensor, "batch heads all_nodes all_nodes"]
 Buckets = Int[Tensor, "batch heads rounds all_nodes"]
 
 
 def lsh_attention(
-    qk: Queries,
-    v: Float[Tensor, "batch heads nodes value"],
-    rotations: Rotations,
-    *,
-    bucket_size: int,
-    mask: Padding | None = None,
-) -> Float[Tensor, "batch heads nodes value"]:
+    qk: Queries, v: Values, rotations: Rotations, *, bucket_size: int, mask: Padding = None
+) -> Values:
     """Return oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i, with k = q/|q|.
 
     .. code-block:: text
@@ -69,14 +61,8 @@ def lsh_attention(
     chunk has one bucket, and the result is full attention. The chunk before the first is the last.
     Up to ``STORE_UP_TO`` nodes the softmax is computed over all pairs, with those hidden that no
     round finds; longer sequences are sorted. Nodes that ``mask`` hides, and zeros that fill the
-    last chunk, have a bucket of their own.
-
-    Args:
-        qk: queries, and keys before they are normalised.
-        v: values.
-        rotations: R for each round, the same for all heads or one each.
-        bucket_size: average number of nodes in a bucket.
-        mask: True at the nodes that count (default: all).
+    last chunk, have a bucket of their own. ``rotations`` are R for each round, the same for all
+    heads or one each; ``bucket_size`` is the average number of nodes in a bucket.
     """
     nodes, chunk = qk.shape[2], 2 * bucket_size
     chunks = -(-nodes // chunk)
@@ -134,17 +120,12 @@ def _meet(x: Tensor, other: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _pairs(
-    bucket: Buckets, chunks: int, dtype: torch.dtype
-) -> Float[Tensor, "batch heads all_nodes all_nodes"]:
-    """Return what is added to the logits of all pairs: 0 where any round finds the pair.
-
-    A pair of two buckets is written to the diagonal, which gets its own value in the end.
-    """
+def _pairs(bucket: Buckets, chunks: int, dtype: torch.dtype) -> Pairs:
+    """Return what is added to the logits of all pairs: 0 where any round finds the pair."""
     nodes = bucket.shape[-1]
     own, order = (x.unflatten(-1, (chunks, -1)) for x in bucket.sort(stable=True))
     i, j = order[..., None], _seen(order)[..., None, :]
-    place = i * nodes + torch.where(_meet(own, own), j, i)
+    place = i * nodes + torch.where(_meet(own, own), j, i)  # the diagonal is overwritten below
     pairs = torch.full((*bucket.shape[:2], nodes**2), -torch.inf, dtype=dtype, device=bucket.device)
     pairs = pairs.scatter_(2, place.flatten(2), 0).unflatten(2, (nodes, nodes))
     pairs.diagonal(dim1=2, dim2=3).fill_(ITSELF)
@@ -152,13 +133,8 @@ def _pairs(
 
 
 @torch.no_grad()
-def _buckets(
-    qk: Queries, rotations: Rotations, chunks: int, mask: Padding | None, missing: int
-) -> Buckets:
-    """Return the bucket of each node in each round, with ``missing`` nodes appended.
-
-    The last bucket is for the nodes that do not count. A single chunk has one other bucket.
-    """
+def _buckets(qk: Queries, rotations: Rotations, chunks: int, mask: Padding, more: int) -> Buckets:
+    """Return the bucket of each node per round; hidden and ``more`` nodes get the last."""
     columns = min(chunks, rotations.shape[-1])
     flat = rotations[..., :columns].transpose(-1, -2).flatten(-3, -2)  # [heads, rounds·columns, d]
     with torch.autocast(qk.device.type, enabled=False):  # a hash in low precision differs
@@ -169,15 +145,11 @@ def _buckets(
     bucket = torch.zeros_like(bucket) if chunks == 1 else bucket
     if mask is not None:
         bucket = bucket.masked_fill(~mask[:, None, None], 2 * columns)
-    return F.pad(bucket, (0, missing), value=2 * columns).to(torch.int16)  # faster to sort
+    return F.pad(bucket, (0, more), value=2 * columns).to(torch.int16)  # faster to sort
 
 
 class LSHAttention(nn.Module):
-    """Heads of :func:`lsh_attention` between projections.
-
-    In training new rotations are drawn at every call; in evaluation they are always the same, so
-    that a forecast can be repeated.
-    """
+    """Heads of :func:`lsh_attention` between projections, with new rotations while training."""
 
     rotations: Tensor
 
@@ -186,14 +158,13 @@ class LSHAttention(nn.Module):
         check_heads(width, heads)
         check_count("rounds", rounds)
         self.heads, self.bucket_size = heads, check_count("bucket_size", bucket_size)
-        self.qk = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
+        self.qk, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.out = nn.Linear(width, width)
         draw = torch.Generator().manual_seed(0)  # not the weights' seed: rotations are not saved
         fixed = torch.randn(heads, rounds, width // heads, COLUMNS, generator=draw)
         self.register_buffer("rotations", fixed, persistent=False)
 
-    def forward(self, x: Nodes, mask: Padding | None = None) -> Nodes:
+    def forward(self, x: Nodes, mask: Padding = None) -> Nodes:
         """Attend."""
         qk, v = (split_heads(part, self.heads) for part in project(x, self.qk, self.value))
         rotations = torch.randn_like(self.rotations) if self.training else self.rotations
@@ -205,23 +176,8 @@ class ReformerBlock(nn.Module):
     """Y₁ = X₁ + attention(norm(X₂)), Y₂ = X₂ + ffn(norm(Y₁)), which ``inverse`` undoes.
 
     By itself a block starts from X₁ = X₂ = X and returns the mean of Y₁ and Y₂;
-    :class:`ReformerEncoder` carries the pair from block to block.
-
-    Example:
-        >>> import torch
-        >>> from fighter.models.reformer import ReformerBlock
-        >>> block = ReformerBlock(64, heads=4, hidden_width=128, dropout=0.1)
-        >>> block(torch.randn(2, 96, 64)).shape
-        torch.Size([2, 96, 64])
-
-    Args:
-        width: width of a node.
-        heads: number of attention heads.
-        hidden_width: width inside the feed-forward network.
-        dropout: dropout after attention and after the feed-forward network.
-        bucket_size: average number of nodes in a bucket (default: 16).
-        rounds: how often nodes are hashed (default: 4); more rounds find more relevant pairs.
-        activation: as in :class:`~fighter.nn.FighterLayer` (default: gelu).
+    :class:`ReformerEncoder` carries the pair from block to block. Nodes are hashed ``rounds`` times
+    into buckets of ``bucket_size`` nodes on average; more rounds find more relevant pairs.
     """
 
     def __init__(
@@ -239,8 +195,7 @@ class ReformerBlock(nn.Module):
         self.width = width
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = LSHAttention(width, heads, bucket_size, rounds)
-        self.ffn1 = nn.Linear(width, hidden_width)
-        self.ffn2 = nn.Linear(hidden_width, width)
+        self.ffn1, self.ffn2 = nn.Linear(width, hidden_width), nn.Linear(hidden_width, width)
         self.activation = make_activation(activation)
         self.dropout = nn.Dropout(dropout)
 
@@ -268,13 +223,7 @@ class ReformerBlock(nn.Module):
 
 
 class ReformerEncoder(nn.Module):
-    """Reversible blocks in a row on the pair (X, X), then the mean of the two.
-
-    Args:
-        width: width of a node.
-        layers: number of blocks.
-        options: options of :class:`ReformerBlock`.
-    """
+    """Reversible blocks in a row on the pair (X, X), then the mean of the two."""
 
     def __init__(self, width: int, layers: int, **options: Any):
         super().__init__()

@@ -46,9 +46,6 @@ def build_core(name: str, task: Task, **options: Any) -> Core:
     known = [field.name for field in fields(config)]
     for option, value in options.items():
         if option not in known:
-            raise FighterError(
-                f"model {name!r} has no such option, it has {', '.join(known) or 'none'}",
-                argument=option,
-                value=value,
-            )
+            reason = f"model {name!r} has no such option, it has {', '.join(known) or 'none'}"
+            raise FighterError(reason, argument=option, value=value)
     return config(**options).build(task)

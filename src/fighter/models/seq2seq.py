@@ -15,75 +15,53 @@ Where this departs from the papers:
 - calendar features are given once, for the moment of the forecast, and not for every step.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
-from ..errors import FighterError, check_number
-from ..hops import attention_hop, describe
-from ..nn._checks import Heads, Nodes, check_heads, check_nodes, join_heads, split_heads
+from ..errors import FighterError
+from ..hops import attention_hop
+from ..nn._checks import Heads, Nodes, check_heads, check_padding, join_heads, split_heads
 from ..nn.transformer import project
 from .base import BlockConfig, Context, Core, Outputs, Past, Task
-from .embedding import add_context, context_map
+from .embedding import Windows, add_context, context_map, feed_forward
 
+Modules = Iterable[nn.Module]
 Memory = Float[Tensor, "batch others width"]
 Keys = Float[Tensor, "batch heads others head_width"]
-Padding = Bool[Tensor, "batch others"]
+Padding = Bool[Tensor, "batch others"] | None
 
 
-def full_attention(
-    q: Heads, k: Keys, v: Keys, mask: Padding | None = None, causal: bool = False
-) -> Heads:
-    """Return softmax(QKᵀ/√d) V.
-
-    ``mask`` is key padding; ``causal`` is for attention of a sequence over itself.
-    """
+def full_attention(q: Heads, k: Keys, v: Keys, mask: Padding = None, causal: bool = False) -> Heads:
+    """Return softmax(QKᵀ/√d) V; ``causal`` is for attention of a sequence over itself."""
     if q.shape == k.shape:
         return attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal)(v)
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=None if mask is None else mask[:, None, None]
-    )
-
-
-class FullAttention(nn.Module):
-    """:func:`full_attention` as a module, which another kind of attention can replace."""
-
-    def forward(
-        self, q: Heads, k: Keys, v: Keys, mask: Padding | None = None, causal: bool = False
-    ) -> Heads:
-        """Attend."""
-        return full_attention(q, k, v, mask, causal)
+    mask = None if mask is None else mask[:, None, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 class Attention(nn.Module):
     """concat over heads( attend(X W_Q + b_Q, M W_K, M W_V) ) O + b, M another sequence or X.
 
-    Args:
-        width: width of a node, input and output.
-        heads: number of graphs.
-        attend: a module of ``(q, k, v, mask, causal)`` (default: :class:`FullAttention`).
+    ``attend`` is a function of ``(q, k, v, mask, causal)``, or a module.
     """
 
-    def __init__(self, width: int, heads: int, attend: nn.Module | None = None):
+    def __init__(self, width: int, heads: int, attend: Callable[..., Heads] = full_attention):
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
         self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width, bias=False)
-        self.value = nn.Linear(width, width, bias=False)
+        self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.out = nn.Linear(width, width)
-        self.attend = attend or FullAttention()
+        self.attend = attend
 
     def forward(
-        self,
-        x: Nodes,
-        memory: Memory | None = None,
-        mask: Bool[Tensor, "batch _"] | None = None,
-        causal: bool = False,
+        self, x: Nodes, memory: Memory | None = None, mask: Padding = None, causal: bool = False
     ) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself; ``mask`` is the padding of that sequence."""
         if memory is None:
@@ -94,50 +72,17 @@ class Attention(nn.Module):
         return self.out(join_heads(self.attend(q, k, v, mask, causal)))
 
 
-def feed_forward(width: int, hidden_width: int, bias: bool = True) -> nn.Sequential:
-    """Build GELU(X W₁ + b₁) W₂ + b₂."""
-    return nn.Sequential(
-        nn.Linear(width, hidden_width, bias=bias),
-        nn.GELU(),
-        nn.Linear(hidden_width, width, bias=bias),
-    )
-
-
-def check_padding(x: Tensor, width: int, mask: Tensor | None) -> Tensor:
-    """Check the input and the mask like ``check_nodes``, and refuse masks over pairs."""
-    if isinstance(mask, Tensor) and mask.ndim != 2:
-        raise FighterError(
-            f"{describe(mask)} does not fit: this block accepts key padding only, a bool "
-            "[batch, nodes] that is True at the nodes that count",
-            argument="mask",
-        )
-    return check_nodes(x, width, 1, mask, causal=False)
-
-
 class EncoderBlock(nn.Module):
-    """X ← X + attention(norm(X)), X ← X + FFN(norm(X)).
+    """X ← X + attention(norm(X)), X ← X + FFN(norm(X)), with dropout of each before it is added.
 
-    Args:
-        width: width of a node, input and output.
-        heads: number of graphs.
-        hidden_width: width inside the feed-forward network.
-        dropout: dropout of each of the two before it is added.
-        attend: the kind of attention, see :class:`Attention`.
+    ``extra`` are further options of its :class:`Attention`.
     """
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        heads: int,
-        hidden_width: int,
-        dropout: float,
-        attend: nn.Module | None = None,
-    ):
+    def __init__(self, width: int, *, heads: int, hidden_width: int, dropout: float, **extra: Any):
         super().__init__()
         self.width = width
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Attention(width, heads, attend)
+        self.attention = Attention(width, heads, **extra)
         self.ffn = feed_forward(width, hidden_width)
         self.dropout = nn.Dropout(dropout)
 
@@ -151,25 +96,14 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """X ← X + causal attention(norm(X)), X ← X + attention(norm(X), M), X ← X + FFN(norm(X)).
 
-    M is the output of the encoder, which is attended to in full.
-
-    Args:
-        width, heads, hidden_width, dropout: as in :class:`EncoderBlock`.
-        attend: the kind of attention over itself.
+    M is the output of the encoder, which is attended to in full. ``extra`` are further options of
+    its :class:`Attention` over itself.
     """
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        heads: int,
-        hidden_width: int,
-        dropout: float,
-        attend: nn.Module | None = None,
-    ):
+    def __init__(self, width: int, *, heads: int, hidden_width: int, dropout: float, **extra: Any):
         super().__init__()
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
-        self.attention = Attention(width, heads, attend)
+        self.attention = Attention(width, heads, **extra)
         self.cross = Attention(width, heads)
         self.ffn = feed_forward(width, hidden_width)
         self.dropout = nn.Dropout(dropout)
@@ -182,20 +116,15 @@ class DecoderBlock(nn.Module):
 
 
 class StepEmbedding(nn.Module):
-    """All series of a step as one vector, with its position and the calendar features.
-
-    There is no bias: it would be a part of the positions.
-    """
+    """All series of a step as one vector, with its position and the calendar features."""
 
     def __init__(self, series: int, steps: int, width: int, context: int):
         super().__init__()
-        self.values = nn.Linear(series, width, bias=False)
+        self.values = nn.Linear(series, width, bias=False)  # a bias would be part of the positions
         self.position = nn.Parameter(0.02 * torch.randn(steps, width))
         self.context = context_map(context, width)
 
-    def forward(
-        self, x: Float[Tensor, "batch steps series"], context: Context | None = None
-    ) -> Float[Tensor, "batch steps width"]:
+    def forward(self, x: Windows, context: Context | None = None) -> Nodes:
         """Embed the steps."""
         return add_context(self.values(x) + self.position, self.context, context)
 
@@ -203,18 +132,9 @@ class StepEmbedding(nn.Module):
 def label_steps(label: int | None, lookback: int) -> int:
     """Return how many known steps the decoder begins with."""
     if label is not None and label > lookback:
-        raise FighterError(
-            f"needs a whole number from 1 to the look-back {lookback}",
-            argument="label",
-            value=label,
-        )
+        reason = f"needs a whole number from 1 to the look-back {lookback}"
+        raise FighterError(reason, argument="label", value=label)
     return label or max(lookback // 2, 1)
-
-
-def check_factor(factor: float) -> float:
-    """Refuse a factor that is not above 0."""
-    check_number("factor", factor, "a number above 0, such as 5", lambda c: c > 0)
-    return factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,11 +164,7 @@ class EncoderDecoder(Core):
     series_specific = True
 
     def __init__(
-        self,
-        task: Task,
-        config: EncoderDecoderConfig,
-        encoder: Iterable[nn.Module],
-        decoder: Iterable[nn.Module],
+        self, task: Task, config: EncoderDecoderConfig, encoder: Modules, decoder: Modules
     ):
         super().__init__(task, config)
         width, self.label = config.width, label_steps(config.label, task.lookback)

@@ -1,8 +1,7 @@
 """A network for texts: rows of token ids in, one logit per class out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -17,48 +16,16 @@ from .autoformer import AutoformerBlock
 from .gfsa import GFSABlock
 from .informer import InformerBlock
 from .reformer import ReformerBlock
-
-
-@dataclass(frozen=True)
-class Size:
-    """The sizes that a block is built from; a block uses those that it has."""
-
-    width: int
-    heads: int
-    dropout: float
-    kappa: int
-
-    @property
-    def common(self) -> dict[str, Any]:
-        """The arguments that all baselines share."""
-        return {"heads": self.heads, "hidden_width": 4 * self.width, "dropout": self.dropout}
-
-
-def _fighter(size: Size) -> nn.Module:
-    return FighterLayer(
-        size.width,
-        kappa=size.kappa,
-        heads=size.heads,
-        norm=True,
-        residual=True,
-        dropout=size.dropout,
-    )
-
-
-def _transformer(size: Size) -> nn.Module:
-    return TransformerBlock(
-        size.width, size.width, norm=True, residual=True, activation="gelu", **size.common
-    )
-
+from .transformer import PRE_NORM
 
 # name -> a block over tokens, called as block(x, mask)
-BLOCKS: Mapping[str, Callable[[Size], nn.Module]] = {
-    "fighter": _fighter,
-    "transformer": _transformer,
-    "informer": lambda size: InformerBlock(size.width, **size.common),
-    "autoformer": lambda size: AutoformerBlock(size.width, **size.common),
-    "reformer": lambda size: ReformerBlock(size.width, rounds=2, **size.common),
-    "gfsa": lambda size: GFSABlock(size.width, **size.common),
+BLOCKS: Mapping[str, Callable[..., nn.Module]] = {
+    "fighter": partial(FighterLayer, norm=True, residual=True),
+    "transformer": lambda width, **sizes: TransformerBlock(width, width, **PRE_NORM, **sizes),
+    "informer": InformerBlock,
+    "autoformer": AutoformerBlock,
+    "reformer": partial(ReformerBlock, rounds=2),
+    "gfsa": GFSABlock,
 }
 # The result of these blocks depends on the number of nodes, padding included. They always get the
 # same number, so that the class of a text does not depend on the other texts of its batch.
@@ -75,19 +42,7 @@ class TextNet(nn.Module):
         Y = dropout(mean over tokens of X) W + b
 
     In training a share of the tokens is replaced by the unknown token, so that no single word
-    decides and the model learns to handle unknown words.
-
-    Args:
-        vocabulary: number of tokens.
-        classes: number of classes.
-        max_length: largest number of tokens of a text (default: 96).
-        model: the kind of block, one of ``BLOCKS`` (default: "fighter").
-        kappa: number of blocks κ of a Fighter layer (default: 3).
-        heads: graphs of each block (default: 4).
-        width: width of a token (default: 256).
-        layers: number of blocks (default: 1).
-        dropout: dropout in the blocks, of the embedding and before the head (default: 0.3).
-        word_dropout: share of tokens that are replaced in training (default: 0.1).
+    decides and the model learns to handle unknown words. The options are those of the classifier.
     """
 
     def __init__(
@@ -113,8 +68,9 @@ class TextNet(nn.Module):
         self.position = nn.Parameter(0.02 * torch.randn(max_length, width))
         # Small, so that a rare word counts little until it has been learned.
         nn.init.normal_(self.embed.weight, std=0.02)
-        size = Size(width, heads, dropout, kappa)
-        self.blocks = nn.ModuleList(BLOCKS[model](size) for _ in range(layers))
+        own = {"kappa": kappa} if model == "fighter" else {"hidden_width": 4 * width}
+        sizes = {"width": width, "heads": heads, "dropout": dropout, **own}
+        self.blocks = nn.ModuleList(BLOCKS[model](**sizes) for _ in range(layers))
         # Autoformer removes moving averages, which leaves hardly any mean; an activation has one.
         self.activation = nn.GELU() if model == "autoformer" else nn.Identity()
         self.dropout = nn.Dropout(dropout)

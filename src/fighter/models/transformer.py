@@ -7,14 +7,18 @@ with GELU, positions are learned, and the horizon is a linear map of the encoded
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from .._typing import Float
 from ..nn import TransformerEncoder
+from ..nn._checks import Nodes
 from .base import AttentionConfig, Context, Core, ModelConfig, Outputs, Past, Task, value_or
 from .embedding import add_context, context_map
+
+PRE_NORM: dict[str, Any] = {"norm": True, "residual": True, "activation": "gelu"}
 
 
 class TimeCore(Core, ABC):
@@ -41,31 +45,19 @@ class TimeCore(Core, ABC):
         """Forecast."""
         return self.readout(self.encoder(self.node_features(past, context)))
 
-    def node_features(
-        self, past: Past, context: Context | None
-    ) -> Float[Tensor, "batch lookback width"]:
+    def node_features(self, past: Past, context: Context | None) -> Nodes:
         """Embed the time steps."""
         return add_context(self.embed(past) + self.position, self.context, context)
 
-    def readout(self, x: Float[Tensor, "batch lookback width"]) -> Outputs:
+    def readout(self, x: Nodes) -> Outputs:
         """Map the encoded time steps to the forecast."""
         y = self.over_time(x.transpose(1, 2)).transpose(1, 2)
         return self.head(y).unflatten(-1, (self.task.series, self.task.outputs))
 
 
-def pre_norm_encoder(
-    width: int, heads: int, layers: int, dropout: float, hidden_width: int
-) -> TransformerEncoder:
+def pre_norm_encoder(width: int, layers: int, **block: Any) -> TransformerEncoder:
     """Build the usual encoder: pre-norm blocks with residuals, a norm and a projection."""
-    return TransformerEncoder(
-        [width] * (layers + 2),
-        heads=heads,
-        hidden_width=hidden_width,
-        norm=True,
-        residual=True,
-        activation="gelu",
-        dropout=dropout,
-    )
+    return TransformerEncoder([width] * (layers + 2), **PRE_NORM, **block)
 
 
 class TransformerNet(TimeCore):
@@ -74,8 +66,9 @@ class TransformerNet(TimeCore):
     def __init__(self, task: Task, config: "Transformer"):
         width, dropout = value_or(config.width, 128), value_or(config.dropout, 0.1)
         hidden_width = config.hidden_width or config.expansion * width
-        sizes = width, config.heads, config.layers, dropout, hidden_width
-        super().__init__(task, config, width, lambda: pre_norm_encoder(*sizes))
+        block = {"heads": config.heads, "hidden_width": hidden_width, "dropout": dropout}
+        encoder = partial(pre_norm_encoder, width, config.layers, **block)
+        super().__init__(task, config, width, encoder)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """What the layers share: names of shapes, checks of arguments, activations, heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -12,41 +12,36 @@ Nodes = Float[Tensor, "batch nodes width"]
 Heads = Float[Tensor, "batch heads nodes head_width"]
 Graph = Float[Tensor, "batch heads nodes nodes"]
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-    "identity": nn.Identity,
-}
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "silu": nn.SiLU, "identity": nn.Identity}
 
 
 def check_nodes(x: Tensor, width: int, heads: int, mask: Tensor | None, causal: bool) -> Tensor:
-    """Check the input ``[batch, nodes, width]`` and the mask of a layer; set padding to zero.
-
-    A NaN in the padding would otherwise reach the weights' gradients through 0·NaN.
-    """
+    """Check the input ``[batch, nodes, width]`` and the mask of a layer; set padding to zero."""
     if not isinstance(x, Tensor) or not x.is_floating_point():
         raise FighterError(f"{describe(x)} is not a floating-point tensor", argument="x")
     if x.ndim != 3 or x.shape[-1] != width or x.shape[1] == 0:
-        raise FighterError(
-            f"{describe(x)} does not fit: needs [batch, nodes, {width}] with at least one node",
-            argument="x",
-        )
+        needed = f"[batch, nodes, {width}] with at least one node"
+        raise FighterError(f"{describe(x)} does not fit: needs {needed}", argument="x")
     check_mask(mask, x.shape[0], heads, x.shape[1])
     check_rows(mask, causal)
-    if mask is None or mask.ndim != 2:
-        return x
-    return x.masked_fill(~mask[..., None], 0)
+    # A NaN in the padding would otherwise reach the weights' gradients through 0·NaN.
+    return x if mask is None or mask.ndim != 2 else x.masked_fill(~mask[..., None], 0)
+
+
+def check_padding(x: Tensor, width: int, mask: Tensor | None) -> Tensor:
+    """Check the input and the mask like ``check_nodes``, and refuse masks over pairs."""
+    if isinstance(mask, Tensor) and mask.ndim != 2:
+        needed = "key padding only, a bool [batch, nodes] that is True at the nodes that count"
+        reason = f"{describe(mask)} does not fit: this block accepts {needed}"
+        raise FighterError(reason, argument="mask")
+    return check_nodes(x, width, 1, mask, causal=False)
 
 
 def check_widths(widths: Sequence[int]) -> int:
     """Return the number of layers that a list of widths describes."""
     if isinstance(widths, int) or len(widths) < 2 or any(w < 1 for w in widths):
-        raise FighterError(
-            "needs the input width and one width per layer, such as [7, 64]",
-            argument="widths",
-            value=widths,
-        )
+        reason = "needs the input width and one width per layer, such as [7, 64]"
+        raise FighterError(reason, argument="widths", value=widths)
     return len(widths) - 1
 
 
@@ -54,20 +49,16 @@ def per_layer(name: str, value: int | Sequence[int], depth: int) -> list[int]:
     """Return one number per layer, from one number for all layers or one each."""
     values = [value] * depth if isinstance(value, int) else list(value)
     if len(values) != depth:
-        raise FighterError(
-            f"needs one number, or one for each of the {depth} layers", argument=name, value=value
-        )
+        reason = f"needs one number, or one for each of the {depth} layers"
+        raise FighterError(reason, argument=name, value=value)
     return values
 
 
 def check_heads(width: int, heads: int, name: str = "width") -> None:
     """Refuse a number of heads that does not divide the width."""
     if heads < 1 or width < 1 or width % heads:
-        raise FighterError(
-            f"does not divide {name} {width}, which the heads share evenly",
-            argument="heads",
-            value=heads,
-        )
+        reason = f"does not divide {name} {width}, which the heads share evenly"
+        raise FighterError(reason, argument="heads", value=heads)
 
 
 def make_activation(activation: str | nn.Module) -> nn.Module:
@@ -75,11 +66,8 @@ def make_activation(activation: str | nn.Module) -> nn.Module:
     if isinstance(activation, nn.Module):
         return activation
     if activation not in ACTIVATIONS:
-        raise FighterError(
-            f"needs one of {', '.join(ACTIVATIONS)}, or a module",
-            argument="activation",
-            value=activation,
-        )
+        reason = f"needs one of {', '.join(ACTIVATIONS)}, or a module"
+        raise FighterError(reason, argument="activation", value=activation)
     return ACTIVATIONS[activation]()
 
 

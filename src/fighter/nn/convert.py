@@ -42,11 +42,8 @@ def to_fighter(encoder: TransformerEncoder) -> FighterEncoder:
         normed = not isinstance(block.norm1, nn.Identity)
         if block.residual or normed:
             what = "a norm" if normed else "a residual"
-            raise FighterError(
-                f"block {i} has {what}: only an encoder without norms and residuals equals a "
-                "Fighter exactly",
-                argument="encoder",
-            )
+            reason = "only an encoder without norms and residuals equals a Fighter exactly"
+            raise FighterError(f"block {i} has {what}: {reason}", argument="encoder")
     p, c, layers = None, None, []
     for block in blocks:
         layers.append(_convert(block, p, c))
@@ -86,8 +83,7 @@ def _convert(block: TransformerBlock, p: Matrix | None, c: Vector | None) -> Fig
 
 def _convert_final(final: nn.Linear, p: Matrix | None, c: Vector | None) -> FighterLayer:
     width = final.in_features if p is None else p.shape[0]
-    layer = FighterLayer(width, final.out_features, kappa=1, activation="identity")
-    layer = layer.to(final.weight)
+    layer = FighterLayer(width, final.out_features, kappa=1, activation="identity").to(final.weight)
     layer.values.weight.copy_(_weight(p, final))
     cast(Tensor, layer.bias).copy_(_bias(c, final))
     return layer

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from .._typing import Float
-from ..hops import Backend
 from ._checks import Nodes, check_widths, per_layer
 from .adjacency import Adjacency
 from .layer import FighterLayer
@@ -31,14 +30,14 @@ class FighterEncoder(nn.Module):
     Args:
         widths: h₀, h₁, …, h_L: the input width, then the width of each layer.
         kappa: κ of every layer, or one number per layer (default: 3).
-        powers: powers of A in every layer, instead of ``kappa``.
         heads: heads of every layer, or one number per layer (default: 1).
         adjacency: a name, or a function from a layer's input width to an adjacency
             (default: "dynamic").
         norm, residual: as in :class:`~fighter.nn.FighterLayer` (default: True).
+        activation: as in :class:`~fighter.nn.FighterLayer` (default: gelu).
         final_activation: whether the last layer has an activation too (default: False).
-        nodes, mix_heads, project, activation, dropout, bias, members, backend: as in
-            :class:`~fighter.nn.FighterLayer`.
+        options: further options of :class:`~fighter.nn.FighterLayer`, such as ``powers``, ``nodes``
+            or ``dropout``.
     """
 
     def __init__(
@@ -46,20 +45,13 @@ class FighterEncoder(nn.Module):
         widths: Sequence[int],
         *,
         kappa: int | Sequence[int] = 3,
-        powers: Sequence[int] | None = None,
         heads: int | Sequence[int] = 1,
         adjacency: str | Callable[[int], Adjacency] = "dynamic",
-        nodes: int | None = None,
         norm: bool = True,
         residual: bool = True,
-        mix_heads: bool = False,
-        project: bool = False,
         activation: str | nn.Module = "gelu",
         final_activation: bool = False,
-        dropout: float = 0.0,
-        bias: bool = True,
-        members: int = 1,
-        backend: Backend = "auto",
+        **options: Any,
     ):
         super().__init__()
         depth = check_widths(widths)
@@ -69,19 +61,12 @@ class FighterEncoder(nn.Module):
                 wide,
                 out,
                 kappa=kappas[i],
-                powers=powers,
                 heads=head_counts[i],
                 adjacency=adjacency if isinstance(adjacency, str) else adjacency(wide),
-                nodes=nodes,
                 norm=norm,
                 residual=residual and wide == out,
-                mix_heads=mix_heads,
-                project=project,
                 activation=activation if final_activation or i < depth - 1 else "identity",
-                dropout=dropout,
-                bias=bias,
-                members=members,
-                backend=backend,
+                **options,
             )
             for i, (wide, out) in enumerate(pairwise(widths))
         )

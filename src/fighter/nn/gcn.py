@@ -78,16 +78,13 @@ class FlexibleGCN(nn.Module):
         """
         width = self.width
         if x.ndim not in (2, 3) or x.shape[-1] != width:
-            raise FighterError(
-                f"{describe(x)} does not fit: needs [nodes, {width}] or [batch, nodes, {width}]",
-                argument="x",
-            )
-        if adjacency.shape[-2:] != (x.shape[-2],) * 2 or adjacency.ndim not in (2, x.ndim):
-            raise FighterError(
-                f"{describe(adjacency)} does not fit x, {describe(x)}: needs "
-                f"[{x.shape[-2]}, {x.shape[-2]}], or one such matrix per example",
-                argument="adjacency",
-            )
+            needed = f"[nodes, {width}] or [batch, nodes, {width}]"
+            raise FighterError(f"{describe(x)} does not fit: needs {needed}", argument="x")
+        nodes = x.shape[-2]
+        if adjacency.shape[-2:] != (nodes, nodes) or adjacency.ndim not in (2, x.ndim):
+            needed = f"[{nodes}, {nodes}], or one such matrix per example"
+            reason = f"{describe(adjacency)} does not fit x, {describe(x)}: needs {needed}"
+            raise FighterError(reason, argument="adjacency")
         hop = explicit_hop(adjacency)
         for layer, (values, kappa) in enumerate(zip(self.values, self.kappas, strict=True)):
             x = horner(hop, values(x).chunk(kappa, -1), range(kappa))

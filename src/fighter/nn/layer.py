@@ -95,32 +95,25 @@ class FighterLayer(nn.Module):
         value_width = out_width if value_width is None else value_width
         check_heads(value_width, heads, "out_width" if value_width == out_width else "value_width")
         if value_width != out_width and not mix_heads:
-            raise FighterError(
-                f"differs from out_width {out_width}: only a layer that mixes heads may do that",
-                argument="value_width",
-                value=value_width,
-            )
+            rule = "only a layer that mixes heads may do that"
+            reason = f"differs from out_width {out_width}: {rule}"
+            raise FighterError(reason, argument="value_width", value=value_width)
         if residual and out_width != width:
-            raise FighterError(
-                f"a residual needs the input width {width}", argument="out_width", value=out_width
-            )
+            reason = f"a residual needs the input width {width}"
+            raise FighterError(reason, argument="out_width", value=out_width)
         check_members(members, width=width, out_width=out_width, heads=heads)
         self.width, self.heads, self.head_width = width, heads, value_width // heads
-        self.members = members
+        self.members, self.residual = members, residual
         self.backend: Backend = backend
         self.powers = check_powers(range(check_count("kappa", kappa)) if powers is None else powers)
-        self.residual = residual
         self.adjacency: Adjacency | None = None
         if self.powers != (0,):
             sizes = Sizes(width, heads, nodes, value_width, members)
             made = isinstance(adjacency, Adjacency)
             self.adjacency = adjacency if made else make_adjacency(adjacency, sizes)
             if self.adjacency.heads != heads:
-                raise FighterError(
-                    f"the adjacency has {self.adjacency.heads} heads: needs the same number",
-                    argument="heads",
-                    value=heads,
-                )
+                reason = f"the adjacency has {self.adjacency.heads} heads: needs the same number"
+                raise FighterError(reason, argument="heads", value=heads)
         self.norm = layer_norm(width, members) if norm else nn.Identity()
         columns = len(self.powers) * value_width
         self.values = linear(width, columns, members, bias=False)  # [W₀ | W₁ | …] of each member
@@ -133,10 +126,7 @@ class FighterLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Nodes:
-        """Map ``[batch, nodes, width]`` to ``[batch, nodes, out_width]``.
-
-        Masks are those of :func:`fighter.multi_hop`.
-        """
+        """Map to ``[batch, nodes, out_width]``; masks are those of :func:`fighter.multi_hop`."""
         x = check_nodes(x, self.width, self.heads, mask, causal)
         t = self.norm(x)
         u = self.mix(join_heads(horner(self._hop(t, mask, causal), self.blocks(t), self.powers)))
@@ -163,10 +153,7 @@ class FighterLayer(nn.Module):
     def graph(
         self, x: Tensor, *, power: int = 1, mask: Tensor | None = None, causal: bool = False
     ) -> Graph:
-        """Return A^power as this layer draws it for ``x``.
-
-        A layer with κ=1 has no graph: each node sees itself, and the identity is returned.
-        """
+        """Return A^power as this layer draws it for ``x``; with κ=1 it has none, and A is I."""
         check_powers((power,))
         t = self.norm(check_nodes(x, self.width, self.heads, mask, causal))
         if self.adjacency is None or power == 0:

@@ -15,21 +15,14 @@ def check_members(members: int, **shared: int) -> None:
     """Refuse a number of members that does not divide the widths and heads they share."""
     for name, number in shared.items():
         if members < 1 or number % members:
-            raise FighterError(
-                f"does not divide {name} {number}, which the members share evenly",
-                argument="members",
-                value=members,
-            )
+            reason = f"does not divide {name} {number}, which the members share evenly"
+            raise FighterError(reason, argument="members", value=members)
 
 
 class MemberLinear(nn.Module):
     """Linear maps side by side, each from its own input columns to its own output columns.
 
-    Args:
-        width: input columns of all members together.
-        out_width: output columns of all members together.
-        members: number of maps.
-        bias: whether the maps have a bias (default: True).
+    ``width`` and ``out_width`` are the columns of all members together.
     """
 
     def __init__(self, width: int, out_width: int, members: int, *, bias: bool = True):

@@ -28,9 +28,8 @@ def project(x: Nodes, *maps: nn.Linear) -> tuple[Float[Tensor, "batch nodes _"],
     """Return ``map(x)`` for each map, computed as one product, which is faster on a GPU."""
     bias = None
     if any(f.bias is not None for f in maps):
-        bias = torch.cat(
-            [f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps]
-        )
+        parts = [f.weight.new_zeros(len(f.weight)) if f.bias is None else f.bias for f in maps]
+        bias = torch.cat(parts)
     y = F.linear(x, torch.cat([f.weight for f in maps]), bias)
     return y.split([f.out_features for f in maps], -1)
 
@@ -81,11 +80,9 @@ class TransformerBlock(nn.Module):
         check_heads(value_width, heads, "value_width")
         check_scale(scale)
         if residual and not width == value_width == out_width:
+            widths = f"the input has {width}, the values {value_width} and the output {out_width}"
             raise FighterError(
-                f"needs one width, but the input has {width}, the values {value_width} and the "
-                f"output {out_width}",
-                argument="residual",
-                value=residual,
+                f"needs one width, but {widths}", argument="residual", value=residual
             )
         self.width, self.heads, self.scale, self.residual = width, heads, scale, residual
         self.norm1 = nn.LayerNorm(width) if norm else nn.Identity()
@@ -153,10 +150,7 @@ class TransformerEncoder(nn.Module):
         self.final = nn.Linear(widths[-2], widths[-1], bias=bias)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Nodes:
-        """Map ``[batch, nodes, h₀]`` to ``[batch, nodes, h_L]``.
-
-        Masks are those of :func:`fighter.multi_hop`.
-        """
+        """Map to ``[batch, nodes, h_L]``; masks are those of :func:`fighter.multi_hop`."""
         for block in self.layers:
             x = block(x, mask, causal)
         return self.final(self.norm(x))

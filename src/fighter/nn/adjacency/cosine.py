@@ -1,5 +1,7 @@
 """The graph that attention draws with normalised queries and keys."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -17,22 +19,14 @@ class CosineAdjacency(DynamicAdjacency, kind="cosine"):
     Args:
         width: width of a node.
         heads: number of graphs (default: 1).
-        query_width, bias, members: as in :class:`DynamicAdjacency`.
+        options: ``query_width``, ``bias`` and ``members`` of :class:`DynamicAdjacency`.
     """
 
-    def __init__(
-        self,
-        width: int,
-        heads: int = 1,
-        *,
-        query_width: int | None = None,
-        bias: bool = True,
-        members: int = 1,
-    ):
-        super().__init__(width, heads, query_width=query_width, bias=bias, members=members)
+    def __init__(self, width: int, heads: int = 1, **options: Any):
+        super().__init__(width, heads, scale=1.0, **options)
         self.temperature = nn.Parameter(torch.full((heads, 1, 1), 8.0))
 
     def queries_keys(self, x: Nodes) -> tuple[Heads, Heads, float | None]:
         """Return τQ and K, normalised, and the scale 1."""
-        q, k, _ = super().queries_keys(x)
-        return F.normalize(q, dim=-1) * self.temperature, F.normalize(k, dim=-1), 1.0
+        q, k, scale = super().queries_keys(x)
+        return F.normalize(q, dim=-1) * self.temperature, F.normalize(k, dim=-1), scale

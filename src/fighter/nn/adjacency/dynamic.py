@@ -36,8 +36,7 @@ class DynamicAdjacency(Adjacency, kind="dynamic"):
         query_width = width if query_width is None else query_width
         check_heads(query_width, heads, "query_width")
         check_scale(scale)
-        self.heads = heads
-        self.scale = scale
+        self.heads, self.scale = heads, scale
         self.query = linear(width, query_width, members, bias=bias)
         self.key = linear(width, query_width, members, bias=False)
 
@@ -48,11 +47,8 @@ class DynamicAdjacency(Adjacency, kind="dynamic"):
 
     def queries_keys(self, x: Nodes) -> tuple[Heads, Heads, float | None]:
         """Return Q, K and τ; None stands for the default τ."""
-        return (
-            split_heads(self.query(x), self.heads),
-            split_heads(self.key(x), self.heads),
-            self.scale,
-        )
+        q, k = (split_heads(part(x), self.heads) for part in (self.query, self.key))
+        return q, k, self.scale
 
     def hop(self, x: Nodes, **options: Any) -> Hop:
         """Return the function b ↦ A b; with fused attention A is never stored."""

@@ -26,13 +26,9 @@ class MixedAdjacency(Adjacency, kind="mixed"):
     def __init__(self, dynamic: Adjacency, static: Adjacency):
         super().__init__()
         if dynamic.heads != static.heads:
-            raise FighterError(
-                f"has {static.heads} heads, dynamic has {dynamic.heads}: needs the same number",
-                argument="static",
-            )
-        self.heads = dynamic.heads
-        self.dynamic = dynamic
-        self.static = static
+            reason = f"has {static.heads} heads, dynamic has {dynamic.heads}: needs the same number"
+            raise FighterError(reason, argument="static")
+        self.heads, self.dynamic, self.static = dynamic.heads, dynamic, static
         self.gate = nn.Parameter(torch.zeros(self.heads, 1, 1))
 
     @classmethod

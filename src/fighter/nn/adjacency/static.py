@@ -12,6 +12,8 @@ from ...hops import Hop, explicit_hop, hidden_nodes, masked_softmax
 from .._checks import Graph, Nodes
 from .base import Adjacency, Sizes
 
+Graphs = Float[Tensor, "*batch heads nodes nodes"]
+
 
 class StaticAdjacency(Adjacency, kind="static"):
     """A = s I + (1-s) softplus(10 Z) / row sums, Z a parameter: the same graph for every input.
@@ -34,8 +36,7 @@ class StaticAdjacency(Adjacency, kind="static"):
         super().__init__()
         if not 0 <= stay < 1:
             raise FighterError("needs a share from 0 to below 1", argument="stay", value=stay)
-        self.nodes = check_count("nodes", nodes)
-        self.heads = check_count("heads", heads)
+        self.nodes, self.heads = check_count("nodes", nodes), check_count("heads", heads)
         self.stay = stay
         self.logits = nn.Parameter(torch.randn(heads, nodes, nodes) / self.gain)
 
@@ -44,15 +45,11 @@ class StaticAdjacency(Adjacency, kind="static"):
         """Build the adjacency for a layer."""
         return cls(cast(int, sizes.nodes), sizes.heads)
 
-    def _graph(
-        self, x: Nodes, mask: Tensor | None, causal: bool
-    ) -> Float[Tensor, "*batch heads nodes nodes"]:
+    def _graph(self, x: Nodes, mask: Tensor | None, causal: bool) -> Graphs:
         if x.shape[1] != self.nodes:
-            raise FighterError(
-                f"has {x.shape[1]} nodes, this static graph was made for {self.nodes}: build it "
-                "for that number, or use a dynamic adjacency, which fits any number",
-                argument="x",
-            )
+            cure = "build it for that number, or use a dynamic adjacency, which fits any number"
+            reason = f"has {x.shape[1]} nodes, this static graph was made for {self.nodes}: {cure}"
+            raise FighterError(reason, argument="x")
         graph = masked_softmax(F.softplus(self.gain * self.logits).log(), mask, causal)
         if not self.stay:
             return graph
