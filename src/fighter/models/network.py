@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from .._typing import Float
 from ..data.windows import Batch
-from .base import Core, Outputs, Past
-from .embedding import Cycle, Positions, Reversion, window_statistics
+from .base import Core, Observed, Outputs, Past
+from .embedding import Cycle, Positions, Reversion, Statistics, window_statistics
 
 Forecasts = Float[Tensor, "*members batch horizon series outputs"]
 Before = Float[Tensor, "#batch #lookback #series"]  # the cycle, or a zero
@@ -151,15 +151,19 @@ class ForecastNet(nn.Module):
         past, zero = batch.past, batch.past.new_zeros(1, 1, 1)
         before, after = self.cycles(batch, position)
         rest = past - before if self.cycle_before_norm else past
-        mean, std = zero, zero + 1
-        if self.normalise:
-            mean, std = window_statistics(rest, batch.past_observed)
+        mean, std = self.statistics(rest, batch.past_observed)
         level, scale = (mean, std) if self.reversion is None else self.reversion(mean, std)
         if not self.cycle_before_norm:
             return Window((past - mean) / std, before, after, mean, std, level, scale, zero)
         shift = before.mean(1, keepdim=True)
         centre, before = mean + shift, (before - shift) / std
         return Window((past - centre) / std, before, zero, centre, std, level, scale, after)
+
+    def statistics(self, past: Past, observed: Observed | None) -> tuple[Statistics, Statistics]:
+        """Return the mean and deviation that windows are normalised by."""
+        if not self.normalise:
+            return past.new_zeros(1, 1, 1), past.new_ones(1, 1, 1)
+        return window_statistics(past, observed)
 
     def cycles(self, batch: Batch, position: Positions) -> tuple[Before, After]:
         """Return the cycle over the look-back and over the horizon; zeros without a cycle."""

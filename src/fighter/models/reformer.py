@@ -176,13 +176,8 @@ class ReformerBlock(nn.Module):
     """Y₁ = X₁ + attention(norm(X₂)), Y₂ = X₂ + ffn(norm(Y₁)), which ``inverse`` undoes.
 
     By itself a block starts from X₁ = X₂ = X and returns the mean of Y₁ and Y₂;
-    :class:`ReformerEncoder` carries the pair from block to block.
-
-    Args:
-        width, heads, hidden_width, dropout, activation: as in
-            :class:`~fighter.nn.transformer.TransformerBlock` (default activation: gelu).
-        bucket_size: average number of nodes in a bucket (default: 16).
-        rounds: how often nodes are hashed (default: 4); more rounds find more relevant pairs.
+    :class:`ReformerEncoder` carries the pair from block to block. Nodes are hashed ``rounds`` times
+    into buckets of ``bucket_size`` nodes on average; more rounds find more relevant pairs.
     """
 
     def __init__(
