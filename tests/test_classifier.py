@@ -281,7 +281,7 @@ def test_everything_needs_a_fit_first(tmp_path):
         lambda: model.score(["a"], [1]),
         lambda: model.save(tmp_path / "m"),
     ):
-        with pytest.raises(FighterError, match=r"has not been fitted: call fit\(texts, labels\)"):
+        with pytest.raises(FighterError, match="has not been fitted"):
             call()
     assert not (tmp_path / "m").exists()
     with pytest.raises(FighterError, match="needs a folder"):

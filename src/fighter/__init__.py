@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .errors import DataWarning, FighterError
     from .explain import TemporalGraph
     from .forecasting.config import Frame, Training
+    from .forecasting.forecast import Forecast
     from .forecasting.forecaster import Forecaster
     from .hops import multi_hop
 
@@ -16,6 +17,7 @@ __version__ = "0.2.0"
 __all__ = [
     "DataWarning",
     "FighterError",
+    "Forecast",
     "Forecaster",
     "Frame",
     "TemporalGraph",
@@ -31,6 +33,7 @@ __all__ = [
 _HOMES = {
     "DataWarning": ".errors",
     "FighterError": ".errors",
+    "Forecast": ".forecasting.forecast",
     "Forecaster": ".forecasting.forecaster",
     "Frame": ".forecasting.config",
     "TemporalGraph": ".explain",

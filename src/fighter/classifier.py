@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from . import storage
+from . import _storage
 from .data.text import KINDS, TextBatch, Texts, Tokens, hold_out
 from .errors import FighterError, check_count, check_number
 from .estimator import Estimator
@@ -238,9 +238,7 @@ class TextClassifier(Estimator):
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "network"):
-            raise FighterError(
-                "this classifier has not been fitted: call fit(texts, labels), or load(folder)"
-            )
+            raise FighterError("this classifier has not been fitted: call fit, or load a model")
 
     # ---- save and load --------------------------------------------------------------------
 
@@ -256,22 +254,22 @@ class TextClassifier(Estimator):
             "settings": self.get_params() | self._fixed,
             "classes": self.classes_.tolist(),
         }
-        tensors = storage.to_tensors("network", self.network.state_dict())
+        tensors = _storage.to_tensors("network", self.network.state_dict())
         if world.first:
             tokens = {"tokens": self._tokens.to_tensor()}
-            storage.save_folder(Path(folder), config, tensors | tokens)
+            _storage.save_folder(Path(folder), config, tensors | tokens)
         world.wait()
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "TextClassifier":
         """Load a saved model, on the CPU by default."""
-        with storage.loading(Path(folder), cls) as (config, tensors):
+        with _storage.loading(Path(folder), cls) as (config, tensors):
             model = cls(**config["settings"] | {"device": device})
             model._fixed = {name: getattr(model, name) for name in _NETWORK}
             model.classes_ = np.array(config["classes"])
             model._tokens = Tokens.from_tensor(tensors["tokens"])
             model.network = model._new_network().to(model.torch_device)
-            model.network.load_state_dict(storage.strip_prefix("network", tensors))
+            model.network.load_state_dict(_storage.strip_prefix("network", tensors))
             model.history = []
         return model
 

@@ -246,7 +246,7 @@ def test_unused_columns_are_noted():
     table = long_table().assign(temperature=1.0)
     assert notes(to_panel(table)) == [
         ("unused",
-         "Not used: 'temperature'; list them as past or future covariates to use them.")
+         "Columns not used: 'temperature'; name them as past or future covariates to use them.")
     ]  # fmt: skip
 
 

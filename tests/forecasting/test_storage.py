@@ -185,9 +185,7 @@ def test_loading_the_wrong_estimator_names_the_right_one(tmp_path):
     with pytest.raises(FighterError) as error:
         Forecaster.load(tmp_path / "text")
     assert "holds a TextClassifier, not a Forecaster" in str(error.value)
-    assert f"load it with fighter.TextClassifier.load({str(tmp_path / 'text')!r})" in str(
-        error.value
-    )
+    assert "load it with fighter.TextClassifier" in str(error.value)
     tiny().fit(waves(60)).save(tmp_path / "series")
     with pytest.raises(FighterError, match="holds a"):
         TextClassifier.load(tmp_path / "series")

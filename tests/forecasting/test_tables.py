@@ -282,11 +282,11 @@ def test_patches_forecast_each_series_by_itself():
 @pytest.mark.parametrize(
     ("settings", "alternative"),
     [
-        ({}, 'fit with adjacency="cosine"'),
-        ({"adjacency": "cosine", "cycle": 24}, "fit with cycle=None"),
-        ({"cycle": 24}, 'adjacency="cosine", which draws the graph from the input and cycle=None'),
-        ({"nodes": "time"}, 'fit with nodes="series" or "patch"'),
-        ({"model": "transformer"}, 'fit with model="fighter" with adjacency="cosine"'),
+        ({}, "use Fighter with a cosine adjacency"),
+        ({"adjacency": "cosine", "cycle": 24}, "use a frame without a cycle"),
+        ({"cycle": 24}, "use Fighter with a cosine adjacency and a frame without a cycle"),
+        ({"nodes": "time"}, "use Fighter over series or patches"),
+        ({"model": "transformer"}, "use Fighter with a cosine adjacency"),
     ],
 )
 def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, alternative):
@@ -294,7 +294,7 @@ def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, a
     model = tiny(**{"cycle": None, **settings}).fit(df)
     with pytest.raises(FighterError) as error:
         model.predict(waves(80, ids=("a", "z")))
-    assert "tied to the 2 series it was trained on, and 'z' is not one of them" in str(error.value)
+    assert "only the 2 series it was trained on, and 'z' is not one of them" in str(error.value)
     assert alternative in str(error.value)
     with pytest.raises(FighterError, match="'b' is missing"):
         model.predict(df[df.unique_id == "a"])

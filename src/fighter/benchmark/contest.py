@@ -158,7 +158,8 @@ def check_rows(dataset: Dataset, horizon: int, lookback: int | None) -> None:
     if (lookback or 1) + horizon > train:
         reason = f"does not fit, with horizon {horizon}, into the {train} training rows of "
         reason += f"{dataset.name}; take fewer steps"
-        raise FighterError(reason, argument="lookback", value=lookback)
+        at_fault = ("horizons", horizon) if lookback is None else ("lookback", lookback)
+        raise FighterError(reason, argument=at_fault[0], value=at_fault[1])
     for name, part in (("training", split.train), ("validation", split.val), ("test", split.test)):
         if not data.observed[part].any():
             where = f"{part.stop - part.start} {name} rows, {part.start + 1} to {part.stop}"

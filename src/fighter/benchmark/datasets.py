@@ -1,12 +1,12 @@
 """Find and read data sets to rank models on: those of the catalogue, and users' own tables."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .._files import file_sha256
 from ..data import Panel, Split, splits, to_panel
 from ..data.datasets import catalogue
 from ..data.files import PARQUET, TEXT, import_pandas, read_table
@@ -30,7 +30,7 @@ class Dataset:
 
     @property
     def argument(self) -> str:
-        """What names it on a command line in any folder."""
+        """The data set on a command line: its catalogue name, or its absolute path."""
         return self.known or str(self.file.resolve())
 
 
@@ -43,7 +43,7 @@ def known_dataset(name: str, data_dir: Path | None) -> Dataset:
     """Return a data set of the catalogue."""
     known = catalogue.entry(name)[0].name
     file = catalogue.find(known, data_dir)
-    return Dataset(known, file, _checksum(file), known)
+    return Dataset(known, file, file_sha256(file), known)
 
 
 def file_dataset(file: Path, columns: Columns = None) -> Dataset:
@@ -53,7 +53,7 @@ def file_dataset(file: Path, columns: Columns = None) -> Dataset:
     lower = file.name.casefold()
     name = next((file.name[: -len(s)] for s in (*TEXT, *PARQUET) if lower.endswith(s)), "")
     given = tuple((columns or {}).items())
-    dataset = Dataset(name or file.name, file, _checksum(file), None, given)
+    dataset = Dataset(name or file.name, file, file_sha256(file), None, given)
     read(dataset)
     return dataset
 
@@ -109,7 +109,7 @@ def _in_folder(folder: Path, columns: Columns, say: Say) -> list[Dataset]:
 
 def _recognise(file: Path) -> Dataset | None:
     """Return the data set of the catalogue that the file is a copy of, or None."""
-    checksum = _checksum(file)
+    checksum = file_sha256(file)
     for entry in catalogue.CATALOGUE.values():
         for name, part in entry.parts.items():
             if checksum in (part.sha256, *part.copies.values()) or (
@@ -121,10 +121,6 @@ def _recognise(file: Path) -> Dataset | None:
                     raise FighterError(f"{file}: a slice of {entry.name}; name it to rank on it")
                 return Dataset(entry.name, file, checksum, entry.name)
     return None
-
-
-def _checksum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=4)

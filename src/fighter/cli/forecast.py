@@ -13,13 +13,13 @@ from ..data import Panel
 from ..data.files import WRITABLE, open_table, write_table
 from ..errors import FighterError
 from ..explain.page import plotly_script
-from ..forecasting.fitted import group_by_end
+from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
 from ..plotting.theme import PICTURES
 from . import messages
 from .messages import is_rank_zero
-from .options import make_forecaster, read_settings
+from .options import make_forecaster
 
 PAGES = (".html", ".htm")
 Say = Callable[[str], None]
@@ -199,9 +199,6 @@ def evaluate(
         write_table(scores, out)
 
 
-forecast.before_flags = fit.before_flags = read_settings  # pyright: ignore[reportFunctionMemberAccess]
-
-
 def _train(
     table: Any, settings: Any, say: Say, static: Any = None, ahead: Any = None, **where: Any
 ) -> tuple[Forecaster, Panel]:
@@ -209,8 +206,8 @@ def _train(
     model = make_forecaster(settings, verbose=is_rank_zero() and not settings.quiet)
     panel = model.read(table, static)
     say(messages.about_data(panel))
-    for _ in group_by_end(model, panel, ahead) if ahead is not None or not where else ():
-        pass  # missing future covariates are an error now, not after training
+    if not where:  # forecasts follow, so missing future covariates are an error now
+        check_future(model, panel, ahead)
     start = time.monotonic()
     model.fit(panel, **where)
     say(messages.about_plan(model))

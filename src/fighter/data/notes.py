@@ -103,5 +103,7 @@ def describe_unused(names: Sequence[str]) -> list[DataNote]:
     """Describe columns that are not used."""
     if not names:
         return []
-    text = f"Not used: {listing(names)}; list them as past or future covariates to use them."
+    text = (
+        f"Columns not used: {listing(names)}; name them as past or future covariates to use them."
+    )
     return [DataNote("unused", text)]

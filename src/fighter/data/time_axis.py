@@ -23,7 +23,7 @@ class TimeAxis:
 
     name: str = "ds"
     kind: Literal["datetime", "date", "integer"] = "datetime"
-    unit: str = "us"  # of datetimes; the dtype of integers
+    unit: str = "us"  # time unit of datetimes, or dtype of integers
     zone: str | None = None
     wall: bool = False
     boxed: bool = False  # Python objects in an untyped column (dates in pandas)
@@ -36,7 +36,7 @@ class TimeAxis:
     def read(cls, column: nw.Series, wall: bool | None = None) -> "tuple[TimeAxis, np.ndarray]":
         """Read a time column: its axis and its stamps, ``int64 [rows]``.
 
-        ``wall`` is that of an earlier table, which this one then follows (default: inferred).
+        ``wall``: whether an earlier table was kept on the local clock (default: inferred).
         """
         name = column.name
         native = column.to_native()

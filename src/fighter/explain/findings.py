@@ -76,7 +76,7 @@ def describe_forecast(graph: "TemporalGraph") -> list[str]:
 def describe_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
     """Return what is worth knowing about a layer; about a hop only if it holds in every head.
 
-    Distances between nodes are named only where these are ``ordered`` in time.
+    ``ordered``: nodes follow each other in time; only then are distances between them described.
     """
     if len(layer.nodes) < 2:
         return ["There is only one node, so there is no other to attend to."]

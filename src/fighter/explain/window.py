@@ -45,7 +45,7 @@ def trace_windows(
     lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
     with torch.no_grad():
         z, before, after, _, _, *units = network.window(batch, position)
-        level, scale, outside = (each.expand(1, horizon, count)[0] for each in units)
+        level, scale, cycle_added = (each.expand(1, horizon, count)[0] for each in units)
         rows = torch.cat([z, before.expand_as(z), after.expand(1, horizon, count)], 1)[0]
         covariates = None if network.covariates is None else network.covariates(batch, horizon)[0]
 
@@ -60,7 +60,7 @@ def trace_windows(
         sources, cycle = trace.inputs.double().split([lookback, lookback + horizon], 1)
         terms = {"level": float(level[step, series])}
         if network.cycle is not None:
-            terms["cycle"] = float(cycle.sum()) * unit + float(outside[step, series])
+            terms["cycle"] = float(cycle.sum()) * unit + float(cycle_added[step, series])
         if covariates is not None:
             terms["covariates"] = float(covariates[step, series, 0])
         terms["bias"] = float(trace.constant) * unit

@@ -81,7 +81,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
 
 
 def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
-    """Return the plan of a warm start: as before, but for what training settings say now."""
+    """Return the plan of a warm start: the old one with the training settings given now."""
     training = config.training
     return replace(
         plan,

@@ -72,7 +72,7 @@ class Fitted:
         core = self.network.core
         return " and ".join(
             [core.alternative] * core.series_specific
-            + ["cycle=None"] * (self.network.cycle is not None)
+            + ["a frame without a cycle"] * (self.network.cycle is not None)
         )
 
     # ---- forecasts ------------------------------------------------------------------------
@@ -85,14 +85,14 @@ class Fitted:
         y = np.zeros((steps, series, 1 + len(self.plan.quantiles)))
         for until, known, ending in group_by_end(self.config, panel, future):
             times[:, ending] = panel.freq.future(int(until.times[-1]), steps)[:, None]
-            y[:, ending] = self._after(until, known)[:, ending]
-        return self._forecast(panel, times, y)
+            y[:, ending] = self._outputs_after(until, known)[:, ending]
+        return self._to_forecast(panel, times, y)
 
     def forecast_known(self, panel: Panel, known: np.ndarray) -> Forecast:
-        """Forecast after the last row of a panel, future covariates ``[H, N, F]`` given."""
+        """Forecast the steps after the last row; ``known`` holds their covariates ``[H, N, F]``."""
         times = panel.freq.future(int(panel.times[-1]), self.plan.horizon)
         times = np.repeat(times[:, None], panel.n_series, 1)
-        return self._forecast(panel, times, self._after(panel, known))
+        return self._to_forecast(panel, times, self._outputs_after(panel, known))
 
     def finish(self, y: Tensor, batch: Batch, ids: tuple, scaler: Scaler) -> np.ndarray:
         """Calibrate and sort the quantiles and convert to the units of the table.
@@ -112,7 +112,7 @@ class Fitted:
         windows = preprocessing.windows(panel, plan, self.device, scaler, rows)
         return windows, scaler, preprocessing.start_step(panel)
 
-    def _after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
+    def _outputs_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
         """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``."""
         whole, scaler, windows = self.preprocessing.window_after(
             panel, self.plan, known, self.device
@@ -120,7 +120,7 @@ class Fitted:
         ((batch, y),) = forecast(self.network, windows, self.preprocessing.start_step(whole))
         return self.finish(y, batch, panel.ids, scaler)[0]
 
-    def _forecast(self, panel: Panel, times: np.ndarray, y: np.ndarray) -> Forecast:
+    def _to_forecast(self, panel: Panel, times: np.ndarray, y: np.ndarray) -> Forecast:
         return Forecast(
             name=self.plan.model.column,
             ids=panel.ids,
@@ -209,12 +209,18 @@ def group_by_end(
         yield until, known, ending
 
 
+def check_future(config: Config, panel: Panel, future: Any) -> None:
+    """Refuse future covariates that lack a value, before any training."""
+    for _ in group_by_end(config, panel, future):
+        pass
+
+
 def read_panel(
-    config: Config, df: Any, static: Any = None, like: Preprocessing | None = None
+    config: Config, df: Any, static: Any = None, trained: Preprocessing | None = None
 ) -> Panel:
     """Read a table as the settings say, and warn about what was noticed in it.
 
-    ``like`` gives the layout of the training table; a panel is returned as it is.
+    ``trained`` gives the layout of the training table; a panel is returned as it is.
     """
     if isinstance(df, Panel):
         return df
@@ -228,7 +234,7 @@ def read_panel(
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
-        scheme=None if like is None else like.scheme,
+        scheme=None if trained is None else trained.scheme,
     )
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))

@@ -144,7 +144,7 @@ def interval_ends(quantile_levels: Sequence[float], level: float) -> tuple[int, 
     if low is None or high is None:
         have = ", ".join(f"{q:g}" for q in quantile_levels) or "none"
         raise FighterError(
-            f"the forecast lacks the quantiles {tail:g} and {1 - tail:g}, it has {have}",
+            f"needs the quantiles {tail:g} and {1 - tail:g}, it has {have}: fit with this level",
             argument="level",
             value=level,
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from .. import storage
+from .. import _storage
 from ..data import Panel
 from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
@@ -100,7 +100,7 @@ class Forecaster(Config, Estimator):
         if start is None:
             panel = read_panel(self, df, static)
         else:
-            panel = start.read(df, static, start.alternative or "warm_start=False")
+            panel = start.read(df, static, "a fit without a warm start")
             kept = ("horizon", "lookback", "model", "level", "quantiles", "frame")
             config = self._config(**{name: getattr(start.config, name) for name in kept})
         device = self.torch_device
@@ -163,7 +163,7 @@ class Forecaster(Config, Estimator):
         future: Any = None,
         static: Any = None,
     ) -> TemporalGraph:
-        """Return where one forecast comes from, exactly: past values and their parts of it.
+        """Split one forecast exactly over the past values it was made of.
 
         ``unique_id`` may be left out if there is only one series; ``step`` counts from 1; ``df``,
         ``future`` and ``static`` are as in :meth:`predict`.
@@ -248,13 +248,13 @@ class Forecaster(Config, Estimator):
         config, tensors = pack(self.fitted)
         world = World.join(self.fitted.device)
         if world.first:
-            storage.save_folder(Path(folder), config, tensors)
+            _storage.save_folder(Path(folder), config, tensors)
         world.wait()
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
         """Load a saved model, on the CPU by default."""
-        with storage.loading(Path(folder), cls) as (config, tensors):
+        with _storage.loading(Path(folder), cls) as (config, tensors):
             fitted = unpack(config, tensors, resolve_device(device))
             model = cls(**{**vars(fitted.config), "device": device})
         model._fitted = fitted
@@ -265,7 +265,7 @@ class Forecaster(Config, Estimator):
     def read(self, df: Any = None, static: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
-        A fitted model reads it as it read the training table; None is the end of that table.
+        A fitted model reads it like the training table; the default is the end of that table.
         """
         if df is None:
             return self.fitted.context
@@ -275,14 +275,14 @@ class Forecaster(Config, Estimator):
 
     @property
     def fitted(self) -> Fitted:
-        """What ``fit`` made; an error before it."""
+        """The fitted model; raises before ``fit``."""
         if self._fitted is None:
             raise FighterError("this forecaster has not been fitted: call fit, or load a model")
         return self._fitted
 
     @property
     def plan(self) -> Plan:
-        """What was decided from the data."""
+        """All settings, with the open ones chosen from the data."""
         return self.fitted.plan
 
     @property
@@ -292,7 +292,7 @@ class Forecaster(Config, Estimator):
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """One record per epoch: loss, validation score, learning rate."""
+        """One record per epoch (loss, validation score, learning rate); empty after ``load``."""
         return self.fitted.history
 
     def _config(self, **changed: Any) -> Config:

@@ -56,8 +56,8 @@ class Preprocessing:
         if alternative and (new or absent):
             what = f"{new[0]!r} is not one of them" if new else f"{absent[0]!r} is missing"
             raise FighterError(
-                f"the model is tied to the {len(self.ids)} series it was trained on, and {what}: "
-                f"to serve other series, fit with {alternative}"
+                f"the model serves only the {len(self.ids)} series it was trained on, and {what}: "
+                f"to serve other series, use {alternative}"
             )
         return panel.select([name for name in self.ids if name in present] + new)
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._storage import read_id, strip_prefix, table_library, to_tensors
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
 from ..models import MODELS, ModelConfig
-from ..storage import read_id, strip_prefix, table_library, to_tensors
 from .autoconfig import Plan
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network

@@ -30,7 +30,7 @@ def hidden_nodes(mask: Tensor | None) -> Tensor | None:
 
 
 def _bias(mask: Tensor | None, causal: bool, dtype: torch.dtype) -> tuple[Tensor | None, bool]:
-    """Return the bias of the logits, ``[B|1, heads|1, 1|S, S]``, and if a causal rule is left."""
+    """Return the bias of the logits ``[B|1, heads|1, 1|S, S]``, and if causality is still to do."""
     if mask is None:
         return None, causal
     if mask.ndim == 2:
@@ -46,7 +46,7 @@ def _bias(mask: Tensor | None, causal: bool, dtype: torch.dtype) -> tuple[Tensor
 def _clear_padding(
     q: Tensor, k: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Replace NaN and infinity at hidden nodes, and return these; finite numbers have no effect."""
+    """Clear q and k at hidden nodes, so that NaN there reaches nothing; return the nodes too."""
     if (hidden := hidden_nodes(mask)) is None:
         return q, k, None
     return torch.where(hidden, q.nan_to_num(0, 0, 0), q), k.masked_fill(hidden, 0), hidden

@@ -95,7 +95,7 @@ def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
     padding = isinstance(mask, Tensor) and mask.shape == (batch, nodes) and mask.dtype == torch.bool
     if not pairs and not padding:
         raise FighterError(
-            f"needs None, a bool [batch={batch}, nodes={nodes}], True at valid nodes, or a "
+            f"needs None, a bool [{batch}, {nodes}] (batch, nodes), True at valid nodes, or a "
             f"[{batch} or 1, {heads} or 1, {nodes}, {nodes}], bool (True: may attend) or float "
             f"(added to the logits), not {describe(mask)}",
             argument="mask",

@@ -12,7 +12,7 @@ Where this departs from the paper:
   correlation is computed from the products of all pairs of steps. A Fourier transform needs less
   arithmetic but is slower at the usual lengths: it moves all columns in single precision;
 - R has no factor 1/L, as in the authors' code: the softmax over delays would be close to uniform;
-- of a longer sequence to look at, the last steps are used and not the first;
+- if the sequence attended to is longer, its last steps are used, not its first;
 - there are no biases: they are constant in time, and the decomposition removes constants;
 - steps are embedded by a linear map with learned positions (theirs have none);
 - the whole look-back is decomposed before its last steps are taken, as in the authors' code, so

@@ -49,7 +49,7 @@ class Core(nn.Module, ABC):
     series_specific: bool
     """Whether weights belong to the training series, so that it cannot forecast other series."""
 
-    alternative: str = 'model="fighter" with adjacency="cosine"'
+    alternative: str = "Fighter with a cosine adjacency"
     """The settings that would work for other series; for the error if it is series-specific."""
 
     nodes: str = ""

@@ -43,9 +43,9 @@ class FighterNet(Core):
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
         fixed_graph = nodes == "series" and find_adjacency(adjacency).node_specific
         self.series_specific = nodes == "time" or fixed_graph
-        self.alternative = 'adjacency="cosine", which draws the graph from the input'
+        self.alternative = "Fighter with a cosine adjacency"
         if nodes == "time":
-            self.alternative = 'nodes="series" or "patch"'
+            self.alternative = "Fighter over series or patches"
         self.encoder = FighterEncoder(
             [width] * (config.layers + 1),
             kappa=config.kappa,

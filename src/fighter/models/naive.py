@@ -74,7 +74,7 @@ class WindowMeanNet(NaiveNet):
 
 @dataclass(frozen=True, kw_only=True)
 class SeasonalNaive(ModelConfig):
-    """Seasonal naive: the last season again."""
+    """Seasonal naive: repeats the last season."""
 
     name, column, network = "naive", "SeasonalNaive", SeasonalNaiveNet
     trainable = False
@@ -82,7 +82,7 @@ class SeasonalNaive(ModelConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class RepeatLast(ModelConfig):
-    """The last value again."""
+    """Repeats the last value."""
 
     name, column, network = "repeat", "RepeatLast", RepeatLastNet
     trainable = False

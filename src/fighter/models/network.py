@@ -82,8 +82,8 @@ class ForecastNet(nn.Module):
         ŷ = unaffine(core(affine(z - cycle))) + cycle
         forecast = std' · ŷ + mean' + covariates
 
-    The affine map has a factor and a shift per series. It exists only if the core or a cycle has
-    weights of the series anyway, so that a network that can forecast any series still can. With
+    The affine map has a factor and a shift per series. It is used only if the core or the
+    cycle is series-specific anyway; otherwise the network could no longer serve other series. With
     reversion, mean' and std' move from the window's values to the long-run ones over the horizon;
     without, they stay. A core without weights stands alone: the forecast is core(x).
 
@@ -102,7 +102,7 @@ class ForecastNet(nn.Module):
             (default: False).
         reversion: learn how quickly forecasts revert to the series' long-run mean and deviation
             (default: False).
-        covariates: numbers of covariates known of the past only, and of the future too
+        covariates: number of past covariates, and of future and static ones together
             (default: none).
     """
 
@@ -134,8 +134,8 @@ class ForecastNet(nn.Module):
 
         Args:
             batch: the windows.
-            position: place of each window's first step on the time axis of the training data,
-                where the cycle is counted from.
+            position: step of each window's first row on the training time axis, which indexes
+                the cycle.
             per_member: return the forecast of each of the core's members, if it has several, and
                 not their mean (default: False).
         """

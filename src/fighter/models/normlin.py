@@ -69,7 +69,7 @@ class NormLinNet(Core):
     basis: Tensor
     series_specific = True
     nodes = "series"
-    alternative = 'model="itransformer", or "fighter" with adjacency="cosine"'
+    alternative = "iTransformer, or Fighter with a cosine adjacency"
 
     def __init__(self, task: Task, config: "NormLin"):
         super().__init__(task, config)

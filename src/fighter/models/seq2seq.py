@@ -8,8 +8,8 @@ pass, after Zhou et al. (2021), Eq. 6.
 Where this departs from the papers:
 
 - LayerNorm comes before each part and not after the sum, as is usual today, and σ is GELU;
-- keys and values have no bias: softmax cancels a key's, and as rows of A sum to 1 a value's is part
-  of the bias of O;
+- keys and values have no bias: softmax cancels a key bias, and because rows of A sum to 1, a value
+  bias equals one in O;
 - there is no dropout on A, which stays row-stochastic;
 - positions are learned, and a step is embedded by a linear map, not by a convolution over three;
 - calendar features are given once, for the moment of the forecast, and not for every step.

@@ -57,7 +57,7 @@ def per_layer(name: str, value: int | Sequence[int], depth: int) -> list[int]:
 def check_heads(width: int, heads: int, name: str = "width") -> None:
     """Refuse a number of heads that does not divide the width."""
     if heads < 1 or width < 1 or width % heads:
-        reason = f"does not divide {name} {width}, which the heads share evenly"
+        reason = f"does not divide {name} {width}: choose a width that is a multiple of it"
         raise FighterError(reason, argument="heads", value=heads)
 
 

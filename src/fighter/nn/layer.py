@@ -31,9 +31,9 @@ class FighterLayer(nn.Module):
         U = concat over heads( Σᵢ Aⁱ T Wᵢ ) [O] + b    A from T, one graph per head
         Y = [X +] σ(U) [W₂]                           parts in brackets are optional
 
-    As the paper prints it: one head, no option. ``kappa=k`` means the powers 0 … k-1, so κ=1 is a
-    perceptron on each node by itself (and has no graph), κ=2 is attention plus a self term, and κ=3
-    is the first with a second hop.
+    With one head and no options it is the paper's layer. ``kappa=k`` means the powers 0 … k-1, so
+    κ=1 is a perceptron on each node by itself (and has no graph), κ=2 is attention plus a self
+    term, and κ=3 is the first with a second hop.
 
     Example:
         >>> import torch

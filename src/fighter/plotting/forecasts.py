@@ -46,8 +46,8 @@ def tracks(
 ) -> list[Track]:
     """Join forecasts with the end of the history they follow: three horizons, at least 48 rows.
 
-    Times (int64), forecasts, ends of intervals and truth are ``[H, N]``, with a column for each of
-    ``ids``; all of these are in ``history``, which may hold more. Unknown truth is NaN.
+    All arrays are ``[H, N]``, one column per id; ``times`` is int64, unknown ``truth`` is NaN.
+    ``history`` holds at least these series.
     """
     rows = max(3 * len(point), 48)
     place = {name: i for i, name in enumerate(history.ids)}

@@ -52,7 +52,7 @@ def draw(
     notes: Sequence[str] = (),
     thresholds: Mapping[str, float] = {},
 ) -> "Figure":
-    """Draw a ``TemporalGraph``, a forecast and its parts, as its method ``plot`` says.
+    """Draw a ``TemporalGraph``; ``TemporalGraph.plot`` describes the kinds.
 
     "diagnostics" shows ``notes`` below its panels, and a dashed line at the ``thresholds`` by name.
     """

@@ -220,9 +220,9 @@ class _Run:
         for name in ("loss", "validation"):
             if record[name] is not None and not math.isfinite(record[name]):
                 what = f"the {name.replace('loss', 'training')} loss became {record[name]}"
-                remedy = "lower the rate, or look for extreme values in the data"
-                reason = f"{what} in epoch {self.epoch}; {remedy}"
-                raise FighterError(reason, argument="lr", value=self.recipe.lr)
+                where = f"in epoch {self.epoch} at learning rate {self.recipe.lr:g}"
+                remedy = "set a lower one, or look for extreme values in the data"
+                raise FighterError(f"{what} {where}: {remedy}")
         if on_epoch is not None:
             on_epoch(record)
         self.swap(own)

@@ -64,8 +64,7 @@ def loading(folder: Path, kind: type) -> Iterator[tuple[dict[str, Any], dict[str
     saved = config.get("estimator", "Forecaster")  # early forecasters did not write their name
     if saved not in (base.__name__ for base in kind.__mro__):
         raise FighterError(
-            f"{folder} holds a {saved}, not a {kind.__name__}: load it with "
-            f"fighter.{saved}.load({str(folder)!r})"
+            f"{folder} holds a {saved}, not a {kind.__name__}: load it with fighter.{saved}"
         )
     try:
         yield config, tensors
