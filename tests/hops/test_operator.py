@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fighter.hops import adjacency, hop_features, multi_hop
+from fighter.hops import adjacency, explicit_hop, hop_features, multi_hop
 from tests.hops.oracle import draw, literal, masks, value_and_gradients
 from tests.pairs import pairs
 
@@ -66,6 +66,8 @@ def test_any_shape_and_any_powers_equal_the_formula(
 
 def test_all_backends_give_hop_features_the_same_gradients():
     q, k, (x,) = draw(kappa=1, width=6)
+    wanted = [literal(q, k, [x], [power]) for power in (0, 1, 3)]
+    torch.testing.assert_close(hop_features(q, k, x, (0, 1, 3)), tuple(wanted))
     gradients = [
         torch.autograd.grad(
             sum(f.square().sum() for f in hop_features(q, k, x, (0, 1, 3), backend=backend)),
@@ -115,6 +117,14 @@ def test_rows_of_the_graph_sum_to_one_and_hidden_nodes_have_no_edges(kind, causa
         assert (a.transpose(-1, -2)[~mask[:, None].expand(2, 2, 12)] == 0).all()
     if causal:
         assert (a.triu(1) == 0).all()
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_a_batch_may_share_one_stored_graph(layout, batch):
+    graph, b = torch.rand(5, 5, dtype=torch.float64), torch.rand(*batch, 5, 4, dtype=torch.float64)
+    stored = graph if layout == torch.strided else graph.to_sparse(layout=layout)
+    torch.testing.assert_close(explicit_hop(stored)(b), graph @ b)
 
 
 def test_low_precision_stays_close_to_float64():

@@ -76,6 +76,17 @@ def test_a_series_without_observations_takes_the_mean_of_the_others():
     assert torch.equal(conformal_shifts[0], conformal_shifts[1])
 
 
+def test_few_windows_give_the_finite_sample_quantiles_of_the_scores():
+    """With 8 windows of 3 steps, q = 0.1 takes the second of 24 scores and 0.9 the 23rd."""
+    network, windows = Fixed(3), noise(30)
+    batch = windows.gather(torch.arange(8))
+    y = network(batch, None)
+    width = (y[..., -1:] - y[..., 1:2]).clamp(min=1e-3)
+    scores = ((batch.future[..., None] - y[..., 1:]) / width).flatten(0, 1).sort(0).values
+    expected = torch.stack([scores[rank, :, i] for i, rank in enumerate((0, 1, 22, 23))], 1)
+    torch.testing.assert_close(calibrate(network, windows, QUANTILES), expected)
+
+
 def test_a_single_window_gives_finite_shifts():
     conformal_shifts = calibrate(Fixed(3), noise(23), QUANTILES)
     assert conformal_shifts.shape == (2, 4)
