@@ -219,12 +219,12 @@ def test_pages_of_every_kind_of_model_and_table(look, tmp_path, kind):
     model = tiny(**settings).fit(df)
     model.save_page(tmp_path / "why.html", most=4)
     page = look(tmp_path / "why.html")
-    assert page.inner_text("#summary").startswith(str(model.context.ids[0]).split()[0])
+    assert page.inner_text("#summary").startswith(str(model.fitted.context.ids[0]).split()[0])
     assert marked(page) > 0
     assert page.locator("#history .bars .point").count() == len(bars(page))  # drawn as bars
     assert page.locator("#layer-card").is_visible() == (kind != "linear")
     assert page.locator("img").count() == 0  # names are escaped
-    model.explain(unique_id=model.context.ids[0], step=2).save_html(tmp_path / "one.html")
+    model.explain(unique_id=model.fitted.context.ids[0], step=2).save_html(tmp_path / "one.html")
     page = look(tmp_path / "one.html")
     assert page.is_disabled("#series")
     assert page.is_disabled("#step")
