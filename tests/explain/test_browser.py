@@ -7,6 +7,7 @@ import pytest
 
 from fighter.explain.page import write_page
 
+from ..forecasting.small import small
 from ..tables import tiny, waves
 from .test_page import NASTY, many
 
@@ -202,7 +203,7 @@ KINDS = {
     "patches": ({"nodes": "patch", "adjacency": "cosine"}, {}),
     "time": ({"nodes": "time", "adjacency": "dynamic"}, {}),
     "transformer": ({"model": "transformer"}, {}),
-    "linear": ({"model": "linear", "width": None, "heads": None, "layers": None}, {}),
+    "linear": ({"model": "linear"}, {}),
     "months": ({}, {"freq": "MS"}),
 }
 
@@ -216,7 +217,7 @@ def test_pages_of_every_kind_of_model_and_table(look, tmp_path, kind):
         df["ds"] = df.groupby("unique_id").cumcount()
     if kind == "holes":
         df.loc[df.index[80:85], "y"] = np.nan
-    model = tiny(**settings).fit(df)
+    model = small(**{"model": "fighter", **settings}).fit(df)
     model.save_page(tmp_path / "why.html", most=4)
     page = look(tmp_path / "why.html")
     assert page.inner_text("#summary").startswith(str(model.fitted.context.ids[0]).split()[0])

@@ -133,9 +133,8 @@ def test_a_loss_that_is_not_a_number_names_the_learning_rate():
     net = network()
     with torch.no_grad():
         net.cycle.profile.fill_(float("nan"))
-    with pytest.raises(FighterError, match="training loss became nan in epoch 1") as error:
+    with pytest.raises(FighterError, match="training loss became nan in epoch 1 at .* 0.001"):
         trained(net=net)
-    assert (error.value.argument, error.value.value) == ("lr", 0.001)
 
 
 def test_the_metrics_file_has_one_line_per_epoch_of_this_run(tmp_path):
