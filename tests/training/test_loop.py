@@ -133,7 +133,7 @@ def test_a_loss_that_is_not_a_number_names_the_learning_rate():
     net = network()
     with torch.no_grad():
         net.cycle.profile.fill_(float("nan"))
-    with pytest.raises(FighterError, match="training loss became nan in epoch 1 at .* 0.001"):
+    with pytest.raises(FighterError, match=r"training loss became nan in epoch 1 at .* 0\.001"):
         trained(net=net)
 
 
