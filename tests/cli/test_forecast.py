@@ -369,6 +369,23 @@ def test_a_closed_pipe_is_no_error():
     assert run.stderr == ""
 
 
+@pytest.mark.slow
+def test_fit_under_torchrun_prints_one_summary_and_saves_the_model(table, tmp_path):
+    """Every rank must take part in every fit, the naive comparison included."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
+    command += ["-m", "fighter", "fit", str(table), *FLAGS, "--device", "cpu"]
+    run = subprocess.run(
+        [*command, "--out", str(tmp_path / "m")],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("seasonal naive") == 1
+    assert len(Forecaster.load(tmp_path / "m").predict()) == 8
+
+
 # ---- data, help and the rest -----------------------------------------------------------------
 
 

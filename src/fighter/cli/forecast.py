@@ -17,6 +17,7 @@ from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
 from ..plotting.theme import PICTURES
+from ..training import World
 from . import messages
 from .messages import is_rank_zero
 from .options import make_forecaster
@@ -212,8 +213,11 @@ def _train(
     model.fit(panel, **where)
     say(messages.about_plan(model))
     say(messages.about_training(model, time.monotonic() - start))
-    if not settings.quiet and is_rank_zero():
-        say(messages.about_score(model, _seasonal_naive(model).fit(panel), panel))
+    if not settings.quiet:  # every rank fits, because ranks wait for each other
+        naive = _seasonal_naive(model).fit(panel)
+        if is_rank_zero():
+            say(messages.about_score(model, naive, panel))
+        World.join(model.torch_device).wait()  # the others leave when rank 0 has scored
     return model, panel
 
 

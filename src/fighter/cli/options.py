@@ -32,14 +32,16 @@ def read_settings(arguments: Sequence[str]) -> Any:
     given |= {} if model is None else {"model": model}
     quiet = given.pop("quiet", False)
     name = given.get("model", "fighter")
-    network = find_model(name)
+    find_model(name)  # an unknown name is the flag's fault, not the file's
     try:
         nested = nest(given)
     except FighterError as error:
         raise FighterError(f"{path}: {error.argument} = {error.value!r}: {error.reason}") from error
-    parts = {"network": nested.pop("model", network)}
-    parts = parts if not isinstance(parts["network"], str) else {"network": network}
-    parts |= {"frame": nested.pop("frame", Frame()), "training": nested.pop("training", Training())}
+    parts = {
+        "network": find_model(nested.pop("model", name)),
+        "frame": nested.pop("frame", Frame()),
+        "training": nested.pop("training", Training()),
+    }
     kinds = {part: _flags_of(type(value)) for part, value in parts.items()}
     values = {part: kinds[part](**asdict(value)) for part, value in parts.items()}
     settings = _settings_type(kinds)

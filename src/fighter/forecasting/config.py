@@ -153,11 +153,10 @@ class Config:
     @classmethod
     def advise(cls, name: str) -> str:
         """Say where a setting lives that is not an argument of the forecaster."""
-        homes = {"frame": Frame, "training": Training, "model": type(find_model("fighter"))}
-        homes |= {f"model={kind}": config for kind, config in MODELS.items()}
-        for argument, kind in homes.items():
+        homes = [("frame", Frame), ("training", Training)]
+        homes += [("model", config) for config in MODELS.values()]
+        for argument, kind in homes:
             if name in {f.name for f in fields(kind)}:
-                argument = argument.partition("=")[0]
                 return f"belongs to {argument}: pass {argument}={kind.__name__}({name}=…)"
         return f"there is no such setting.{did_you_mean(name, [f.name for f in fields(cls)])}"
 
