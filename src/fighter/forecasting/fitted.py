@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,13 +150,14 @@ def fit_panel(
     device: torch.device,
     start: Fitted | None = None,
     change: Change | None = None,
-    folder: Path | None = None,
-    tensorboard: bool = False,
+    world: World = World(),  # noqa: B008
+    **places: Any,
 ) -> Fitted:
     """Train on a panel.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
-    studies; metrics and checkpoints go to ``folder``.
+    studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
+    metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
@@ -180,11 +180,10 @@ def fit_panel(
         validation if len(validation) else None,
         _recipe(config, plan),
         start_step=start_step,
-        world=World.join(device),
+        world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
-        folder=folder,
-        tensorboard=tensorboard,
+        **places,
     )
     shifts = None
     if plan.quantiles and len(validation):
