@@ -15,12 +15,17 @@ _SENTINELS = (-9999.0, -99999.0, -999.0, -999.9, -9999.9, -99.0, 9999.0, 99999.0
 class DataNote(NamedTuple):
     """One thing that was found in a table. ``str(note)`` is a sentence about it.
 
-    Kinds: ``zone`` (time stamps with a time zone), ``duplicates`` (repeated time stamps), ``gaps``
-    (absent time stamps), ``unequal`` (series that begin late or end early), ``missing`` (empty
-    cells), ``sentinel`` (numbers that stand for missing data) and ``unused`` (columns).
+    Kinds: ``dates`` (integers read as dates), ``zone`` (time stamps with a time zone), ``closed``
+    (days and hours without rows), ``shifted`` (time stamps moved to their step), ``duplicates``
+    (repeated time stamps), ``gaps`` (absent time stamps), ``unequal`` (series that begin late or
+    end early), ``missing`` (empty cells), ``sentinel`` (numbers that stand for missing data) and
+    ``unused`` (columns).
     """
 
-    kind: Literal["zone", "duplicates", "gaps", "unequal", "missing", "sentinel", "unused"]
+    kind: Literal[
+        "dates", "zone", "closed", "shifted", "duplicates", "gaps", "unequal", "missing",
+        "sentinel", "unused",
+    ]  # fmt: skip
     text: str
 
     def __str__(self) -> str:
