@@ -157,9 +157,9 @@ def test_dates_in_text_are_parsed(texts, backend):
 
 @pytest.mark.parametrize(
     ("times", "message"),
-    [(["01/02/2024", "02/02/2024"], "day and month.* '01/02/2024'"),
-     (["soon", "later"], "'soon' is not a date"),
-     (["2024-02-30", "2024-02-29"], "does not exist"),
+    [(["01/02/2024", "02/02/2024"], "'01/02/2024' in row 0 .* day and month"),
+     (["soon", "later"], "'soon' in row 0 is not a date"),
+     (["2024-02-30", "2024-02-29"], "'2024-02-30' in row 0 is not a date that exists"),
      (["2024-01-01", ""], "1 of 2 cells are empty, the first in row 1"),
      ([1.5, 2.0], "such as 1.5 in row 0; needs time stamps, dates or integers"),
      ([True, "x"], "holds bool, str such as 'True'"),

@@ -32,7 +32,7 @@ _SECONDS = (631_152_000, 4_102_444_800)  # 1990 to 2100
 
 
 class DateError(ValueError):
-    """A text that cannot be read: its number among the texts, and why."""
+    """A text that cannot be read: its number among the texts, and what is wrong with it."""
 
     def __init__(self, index: int, reason: str) -> None:
         super().__init__(reason)
@@ -72,8 +72,7 @@ def number_encoding(numbers: np.ndarray) -> str:
 def decode_numbers(numbers: np.ndarray, encoding: str, name: str) -> np.ndarray:
     """Convert integers in an encoding of :func:`number_encoding` to ``int64`` nanoseconds."""
     if encoding in _EPOCHS:
-        unit = np.datetime64(0, encoding).dtype
-        return nanoseconds(numbers.astype(unit), name)
+        return nanoseconds(numbers.astype(f"M8[{encoding}]"), name)
     days, valid = _read_digits(numbers, encoding)
     if not valid.all():
         row = int(valid.argmin())
@@ -107,9 +106,11 @@ def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool,
         stamps, valid = _read_digits(np.array([int(text) for text in texts]), encoding)
         if not valid.all():
             index = int(valid.argmin())
-            raise DateError(index, f"{texts[index]!r} does not exist; correct it")
+            raise DateError(index, f"is not a date that exists; {_REMEDY}")
         return stamps.astype("M8[us]"), False, ""
     try:
+        if not all(text[:4].isdigit() or not text for text in texts):
+            raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy only warns about dates it parses in part
             stamps = np.array(texts, "M8[us]")
@@ -143,8 +144,8 @@ def _check_alike(zoned: np.ndarray) -> None:
     """Check that all stamps have a UTC offset, or none."""
     if zoned.any() and not zoned.all():
         odd = int((zoned != zoned[0]).argmax())
-        has, others = ("a", "no") if zoned[odd] else ("no", "a")
-        reason = f"has {has} UTC offset, but the stamps before it have {others} one"
+        has, others = ("a", "none") if zoned[odd] else ("no", "one")
+        reason = f"has {has} UTC offset, but the stamps before it have {others}"
         raise DateError(odd, f"{reason}; write all with an offset, or none")
 
 
@@ -155,8 +156,8 @@ def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]
         try:
             stamps.append(datetime.strptime(text, date_format))
         except ValueError:
-            reason = f"{text!r} is not a date in the format {date_format!r}"
-            raise DateError(index, f"{reason}; correct one of them") from None
+            reason = f"is not a date in the format {date_format!r}; correct one of them"
+            raise DateError(index, reason) from None
     return naive_stamps(stamps)
 
 
@@ -179,17 +180,16 @@ def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
         if found is None:
             match = _NUMBERS.fullmatch(text)
             if not match:
-                reason = f"{text!r} is not a date that can be read"
-                raise DateError(index, f"{reason}; {_REMEDY}")
+                raise DateError(index, f"is not a date that can be read; {_REMEDY}")
             found = match.groups()[:3], match.groups()[3:]
         parts.append(found[0])
-        clocks[index] = _clock(found[1], index, text)
+        clocks[index] = _clock(found[1], index)
     lengths = np.array([[len(part) for part in row] for row in parts])
     numbers = np.array(parts, np.int64)
     if wordy.all():
         order = "YMD"  # as _split_words returns them
-        days, valid = _days(*numbers.T, lengths[:, 0])
-        _check_valid(valid, texts)
+        days, valid = _days(numbers, lengths[:, 0])
+        _check_valid(valid)
     elif wordy.any():
         odd = int((wordy != wordy[0]).argmax())
         raise DateError(odd, f"is not written like the dates before it; {_REMEDY}")
@@ -205,10 +205,9 @@ def _find_order(
     four = lengths == 4
     if (wrong := (lengths == 3).any(axis=1) | (four.any(axis=1) != four.any())).any():
         index = int(wrong.argmax())
-        reason = f"{texts[index]!r} is not a date that can be read"
-        raise DateError(index, f"{reason}; {_REMEDY}")
+        raise DateError(index, f"is not a date that can be read; {_REMEDY}")
     orders = {
-        order: _days(*numbers[:, columns].T, lengths[:, columns[0]])
+        order: _days(numbers[:, columns], lengths[:, columns[0]])
         for order, columns in _ORDERS.items()
         if four[:, columns[0]].all() or not four.any()
     }
@@ -217,17 +216,15 @@ def _find_order(
     fits = {order: days for order, (days, valid) in orders.items() if valid.all()}
     if not fits:
         valid = max((valid for _, valid in orders.values()), key=np.mean, default=~wrong & wrong)
-        _check_valid(valid, texts)
+        _check_valid(valid)
     if "DMY" in fits and all("." in text.split()[0] for text in texts):
         return "DMY", fits["DMY"]
     if len(fits) > 1:
         spans = sorted((float(np.ptp(days).astype(int)), order) for order, days in fits.items())
         certain = "YMD" in fits and len(fits) == 2 and 4 * spans[0][0] < spans[1][0]
         if not certain and any((days != fits[spans[0][1]]).any() for days in fits.values()):
-            reason = f"the order of year, month and day cannot be told in {texts[0]!r}"
-            if "YMD" not in fits:
-                reason = f"day and month cannot be distinguished in {texts[0]!r}"
-            raise DateError(0, f"{reason}; {_REMEDY}")
+            parts = "year, month and day" if "YMD" in fits else "day and month"
+            raise DateError(0, f"does not show the order of {parts}; {_REMEDY}")
         return spans[0][1], fits[spans[0][1]]
     return next(iter(fits.items()))
 
@@ -252,7 +249,7 @@ def _month(name: str) -> str:
     return str(_MONTHS.index(name.lower()) + 1)
 
 
-def _clock(groups: tuple, index: int, text: str) -> int:
+def _clock(groups: tuple, index: int) -> int:
     """Return the time of day in microseconds."""
     if groups[0] is None:
         return 0
@@ -260,19 +257,18 @@ def _clock(groups: tuple, index: int, text: str) -> int:
     second = float(groups[2] or 0)
     fine = 1 <= hour <= 12 if half else hour < 24
     if not fine or minute > 59 or second >= 60:
-        raise DateError(index, f"the time of day of {text!r} does not exist; correct it")
+        raise DateError(index, "has a time of day that does not exist; correct it")
     if half:
         hour = hour % 12 + 12 * (half == "p")
     return (hour * 60 + minute) * 60 * 10**6 + round(second * 10**6)
 
 
-def _days(
-    year: np.ndarray, month: np.ndarray, day: np.ndarray, digits: np.ndarray | int = 4
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the dates ``datetime64[D]`` of numbers, and which of them exist.
+def _days(numbers: np.ndarray, digits: np.ndarray | int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dates of years, months and days ``[rows, 3]``, and which of them exist.
 
-    Years of two digits are those from 1969 to 2068.
+    ``digits`` of the years; those of two are from 1969 to 2068.
     """
+    year, month, day = numbers.T
     year = np.where(np.equal(digits, 4), year, year + np.where(year < 69, 2000, 1900))
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     months = ((year - 1970) * 12 + np.where(valid, month, 1) - 1).astype("M8[M]")
@@ -286,12 +282,10 @@ def _read_digits(numbers: np.ndarray, encoding: str) -> tuple[np.ndarray, np.nda
         np.divmod(numbers, 100) if encoding == "%Y%m%d" else (numbers, np.ones_like(numbers))
     )
     year, month = np.divmod(rest, 100)
-    days, valid = _days(year, month, day)
+    days, valid = _days(np.stack([year, month, day], axis=1))
     return days, valid & (year >= 1) & (year <= 9999)
 
 
-def _check_valid(valid: np.ndarray, texts: list[str]) -> None:
+def _check_valid(valid: np.ndarray) -> None:
     if not valid.all():
-        index = int(valid.argmin())
-        reason = f"the date {texts[index]!r} does not exist"
-        raise DateError(index, f"{reason}; correct it, or pass the date_format of the column")
+        raise DateError(int(valid.argmin()), f"is not a date that exists; {_REMEDY}")

@@ -75,7 +75,8 @@ def to_panel(
     )
     layout, step = _frequency(layout, given)
     grid = TimeGrid.of(layout, step, inferred=given is None)
-    locator = Locator(layout.ids, grid.times, step)
+    told = date_format is not None or scheme is not None
+    locator = Locator(layout.ids, grid.times, step, layout.axis)
     values, observed, empty, marked = _place_targets(grid, layout, marks, locator)
 
     # Rows after the last target, which hold future covariates, are not part of the panel.
@@ -84,7 +85,7 @@ def to_panel(
     # In a long table with such rows, each series ends with its own last target.
     rows = observed[:length] if future and not wide else present
     ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
-    notes = _axis_notes(layout, step, date_format, scheme) + list(grid.notes)
+    notes = _axis_notes(layout, step, told, given is None) + list(grid.notes)
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
@@ -184,11 +185,12 @@ def _place_targets(
             what = f"{count} values of {sentinel:g} {locator.summary(mask)}"
             notes.append(DataNote("missing", f"{what}; treated as not observed."))
         values[mask] = np.nan
-    if (infinite := np.isinf(values)).any():
+    large = np.abs(values) > LARGEST_VALUE
+    if large.any() and (infinite := np.isinf(values)).any():
         what = f"{infinite.sum()} values are infinite {locator.summary(infinite)}"
         remedy = "correct them, or declare inf and -inf as missing values to leave them out"
         raise FighterError(f"{what}; {remedy}")
-    if (large := np.abs(values) > LARGEST_VALUE).any():
+    if large.any():
         what = f"{large.sum()} values are larger than {LARGEST_VALUE:g} {locator.summary(large)}"
         raise FighterError(f"{what}; correct them, or divide the series by a power of ten")
     observed: np.ndarray = ~np.isnan(values)
@@ -241,15 +243,12 @@ def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(float(mark) for mark in marks)
 
 
-def _axis_notes(
-    layout: Layout, freq: Frequency, date_format: str | None, scheme: Scheme | None
-) -> list[DataNote]:
-    """Describe how the time column was read, where the user may not expect it."""
+def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> list[DataNote]:
+    """Describe how the time column was read, unless the user said so or was ``told`` before."""
     axis, notes = layout.axis, []
     column = layout.frame[axis.name]
-    told = date_format is not None or scheme is not None
     if axis.encoding and not told and column.dtype.is_numeric():
-        example = f"{column[0]} is {freq.show(int(layout.times[0]))}"
+        example = f"{int(column[0])} is {freq.show(int(layout.times[0]))}"
         keep = "an integer frequency such as 1 keeps them as they are"
         text = f"Integers of time column {axis.name!r} are read as dates ({example}); {keep}."
         notes.append(DataNote("dates", text))
@@ -257,7 +256,8 @@ def _axis_notes(
         converted = "converted to UTC, and forecasts come back in the zone"
         clock = "kept on the local clock" if axis.wall else converted
         notes.append(DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}."))
-    if freq.week not in (None, WEEKDAYS) and scheme is None:
-        hours = f"Only {freq.week} has rows, so that only these steps are forecast"
-        notes.append(DataNote("closed", f"{hours}; pass a frequency without hours for all steps."))
+    if freq.week not in (None, WEEKDAYS) and inferred:
+        hours = f"All rows are on {freq.week}, so only these steps are forecast"
+        remedy = f"pass the frequency {freq.every} for all steps"
+        notes.append(DataNote("closed", f"{hours}; {remedy}."))
     return notes

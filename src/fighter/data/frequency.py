@@ -95,7 +95,7 @@ class Frequency:
 
     def __str__(self) -> str:
         if self.week is not None and self.week != WEEKDAYS:
-            return f"{Frequency('ns', self.week.step)}[{self.week}]"
+            return f"{self.every}[{self.week}]"
         sizes = {"integer": {"": 1}, "open": {"B": 1}, "ns": _FIXED, "month": _MONTHS}[self.unit]
         size, name = max((size, name) for name, size in sizes.items() if self.count % size == 0)
         number = self.count // size
@@ -139,6 +139,11 @@ class Frequency:
         _check_latest(int(numbers[-1:].max(initial=0)), _MOST_DAYS)
         return np.maximum(numbers, -_MOST_DAYS) * DAY + clock
 
+    @property
+    def every(self) -> "Frequency":
+        """The frequency that also has the closed steps."""
+        return self if self.week is None else Frequency("ns", self.week.step)
+
     def future(self, last: int, n: int) -> np.ndarray:
         """List the ``n`` stamps after ``last``: ``int64 [n]``."""
         return self.range(int(last), n + 1)[1:]
@@ -147,7 +152,7 @@ class Frequency:
         """Find the start of the grid: the first stamp, moved back to the most common phase."""
         first = int(times.min())
         step = self.week.step if self.week is not None else self.count
-        if self.unit != "month" and ((times - first) % step).any():
+        if self.unit != "month" and (_since(first, times) % step).any():
             phases, counts = np.unique(times % step, return_counts=True)
             first -= (first - int(phases[counts.argmax()])) % step
         return first if self.week is None else int(self.range(first, 1)[0])
@@ -165,8 +170,8 @@ class Frequency:
         nearest slot is returned, which may be -1.
         """
         if self.unit in ("integer", "ns"):
-            slots, rest = np.divmod(times - start, self.count)
-            off = rest != 0
+            slots, rest = np.divmod(_since(start, times), self.count)
+            slots, off = slots.astype(np.int64, copy=False), rest != 0
             if off.any() and self._tolerant:
                 slots += off & (2 * rest > self.count)
             return slots, off
@@ -216,6 +221,8 @@ class Frequency:
         what = f"{count} of {total} time stamps do" if total > 1 else "the time stamp does"
         where = f"{what} not fall on the grid that begins at {self.show(start)}: {which}"
         remedy = "correct these rows, or pass the frequency of the data"
+        if 2 * count > total > 1:
+            remedy = "round the stamps, or aggregate the rows to a regular step such as days"
         return FighterError(f"{where}; {remedy}", argument="freq", value=str(self))
 
     def show(self, time: int) -> str:
@@ -357,6 +364,12 @@ def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) 
     shares = {day: float(match.mean()) for day, match in kinds.items()}
     best = max(shares, key=shares.__getitem__)
     return Frequency("month", count, best) if shares[best] >= _USUAL else None
+
+
+def _since(start: int, times: np.ndarray) -> np.ndarray:
+    """Subtract ``start``; a difference of more than 292 years does not fit in ``int64``."""
+    far = times.size > 0 and int(times.max()) - int(start) >= 2**63
+    return (times - start).view(np.uint64) if far else times - start
 
 
 def _check_latest(last: int, latest: int) -> None:

@@ -1,7 +1,9 @@
 """Time columns of tables, converted to and from the ``int64`` time axis of a panel."""
 
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import numpy as np
@@ -17,7 +19,7 @@ from .dates import (
     parse_dates,
     time_error,
 )
-from .frequency import DAY, LARGEST
+from .frequency import DAY, LARGEST, SECOND
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,9 @@ class TimeAxis:
             whole = np.isfinite(numbers) & (np.floor(numbers) == numbers)
             _check_numbers(name, numbers, whole, "needs time stamps, dates or integers")
             exact = np.abs(numbers) <= 2**53
-            _check_numbers(name, numbers, exact, "needs integers, which are exact beyond 2^53")
+            _check_numbers(
+                name, numbers, exact, "needs whole numbers up to 2^53, or a column of integers"
+            )
         fits = (numbers >= -LARGEST) & (numbers <= LARGEST)
         _check_numbers(name, numbers, fits, "needs integers from -2^62 to 2^62")
         numbers = numbers.astype(np.int64)
@@ -142,8 +146,7 @@ class TimeAxis:
                 return cls(name, zone="UTC" if aware else None), nanoseconds(stamps, name)[codes]
         except DateError as error:
             row = int((codes == error.index).argmax())
-            cell = str(distinct[error.index])
-            raise time_error(name, f"row {row} ({cell!r}): {error}") from None
+            raise time_error(name, f"{str(distinct[error.index])!r} in row {row} {error}") from None
         if kinds <= {"date"}:
             days = np.array(distinct, "M8[D]")
             return cls(name, "date", boxed=True), nanoseconds(days, name)[codes]
@@ -154,6 +157,15 @@ class TimeAxis:
         needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"
         came = f"{', '.join(sorted(kinds))} such as {str(distinct[0])!r}"
         raise time_error(name, f"holds {came}; needs {needed}")
+
+    def clock(self, time: int) -> int:
+        """Return the stamp that a clock in the zone shows."""
+        if self.zone in (None, "UTC") or self.wall:
+            return time
+        fixed = self.zone[-6:-5] in ("+", "-")  # UTC+01:00 or +01:00
+        zone = datetime.strptime(self.zone[-6:], "%z").tzinfo if fixed else ZoneInfo(self.zone)
+        offset = datetime.fromtimestamp(time // SECOND, zone).utcoffset()
+        return time + int(offset.total_seconds()) * SECOND if offset else time
 
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""

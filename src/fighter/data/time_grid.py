@@ -80,9 +80,11 @@ def _place_rows(
         open_times, closed_times = np.unique(times[~closed]), np.unique(times[closed])
         what = f"{_rows(int(closed.sum()))} on closed days or hours ({where})"
         if closed_times.size > max(2, _ODD * open_times.size) or not open_times.size:
-            reason = f"the table has {what}; drop them, or pass a frequency that has these steps"
+            reason = f"the table has {what}; drop them, or pass the frequency {freq.every}"
             raise FighterError(reason, argument="freq", value=str(freq))
-        notes.append(DataNote("closed", f"{what} left out; the frequency is {freq}."))
+        notes.append(
+            DataNote("closed", f"{what} left out; pass the frequency {freq.every} to keep them.")
+        )
         rows = np.flatnonzero(~closed)
         times, steps, off = times[rows], steps[rows], off[rows]
     if off.any():
@@ -118,7 +120,7 @@ def _check_gaps(
     far = (
         f"{_rows(int(mask.sum()))} {gap} steps away from the others ({_quote(layout, rows, mask)})"
     )
-    remedy = "correct or drop these rows, or pass the frequency of the data"
+    remedy = "correct or drop these rows" + (", or pass the frequency" if inferred else "")
     reason = f"{empty}: the table has {far}; {remedy}"
     raise FighterError(reason, argument="freq", value=str(freq))
 
