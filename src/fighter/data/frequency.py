@@ -24,7 +24,7 @@ _ANCHORS = {"S": "", "E": "end", "BS": "first weekday", "BE": "last weekday"}
 LARGEST = 2**62  # of an integer time stamp; a sum of two of them still fits in int64
 _MOST_DAYS = (2**63 - 1) // DAY - 1
 _SHIFT = 4 * DAY  # by which a stamp of a week or a month may be off
-_ENOUGH_ROWS = 500_000
+_ENOUGH_ROWS, _ENOUGH_MONTHS = 500_000, 10_000
 _USUAL = 0.8  # share of the stamps that must be where a month frequency has them
 # Other common spellings, among them those that pandas has retired.
 _SPELLINGS = {
@@ -151,11 +151,26 @@ class Frequency:
     def start(self, times: np.ndarray) -> int:
         """Find the start of the grid: the first stamp, moved back to the most common phase."""
         first = int(times.min())
+        if self.unit == "month":
+            return self._month_start(first, times)
         step = self.week.step if self.week is not None else self.count
-        if self.unit != "month" and (_since(first, times) % step).any():
+        if (_since(first, times) % step).any():
             phases, counts = np.unique(times % step, return_counts=True)
             first -= (first - int(phases[counts.argmax()])) % step
         return first if self.week is None else int(self.range(first, 1)[0])
+
+    def _month_start(self, first: int, times: np.ndarray) -> int:
+        """Move the first stamp to the day of the month that most stamps have."""
+        some = times[:: max(1, times.size // _ENOUGH_MONTHS)]
+        days = np.unique(some).astype("M8[ns]").astype("M8[D]")
+        day, clock = divmod(first, DAY)
+        month = np.datetime64(day, "D").astype("M8[M]")
+        last = (month + 1).astype("M8[D]") - 1
+        usual = int(np.bincount(_month_day(days)).argmax())
+        if self.day == "end" and 2 * _is_month_end(days).sum() > days.size:
+            usual = 31
+        start = min(month.astype("M8[D]") + (usual - 1), last)
+        return int(start.astype(np.int64)) * DAY + clock
 
     def closed(self, times: np.ndarray) -> np.ndarray:
         """Find the stamps whose step of the week is closed: ``bool``."""
