@@ -157,8 +157,9 @@ def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
     dates = np.unique(steps // per_day)
     seen = np.bincount(dates % 7, minlength=7)
     weeks = np.unique(dates // 7).size
-    if not seen[5:].any() and np.isin(dates[dates % 7 == 4] + 3, dates).any():
-        return np.arange(7) < 5  # a weekend without a row, between a Friday and a Monday
+    weekends = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
+    if not seen[5:].any() and weekends >= (1 if per_day == 1 else 2):
+        return np.arange(7) < 5
     is_open = seen > _RARE * weeks
     if weeks < _FEW_WEEKS or seen[is_open].mean() < _FILLED * weeks:
         return np.ones(7, bool)
