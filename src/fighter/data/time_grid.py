@@ -85,7 +85,9 @@ def place_covariates(
             if layout.series is not None:
                 where = locator.summary(empty_cells)
             what = f"{count} empty values of the {role} covariate {name!r} {where}"
-            filled = "the last value before was carried forward, or the average taken"
+            filled = "the last value was carried forward"
+            if (empty_cells & (np.cumsum(~holes, axis=0) == 0)).any():
+                filled += "; where none comes before, the average is taken"
             notes.append(DataNote("missing", f"{what}; {filled}."))
         placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:

@@ -1,7 +1,7 @@
 """The settings of a forecaster, as typed dataclasses that check themselves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -198,10 +198,20 @@ class Config:
     def check_same(self, fitted: "Config", free: Sequence[str], remedy: str) -> None:
         """Refuse settings that are not those of the fitted model, except the ``free`` ones."""
         for name in (f.name for f in fields(Config) if f.name not in free):
-            now, then = getattr(self, name), getattr(fitted, name)
-            if _comparable(name, now) != _comparable(name, then):
-                reason = f"the model was fitted with {name} {then!r}: {remedy}"
-                raise FighterError(reason, argument=name, value=now)
+            now: Any = _comparable(name, getattr(self, name))
+            then: Any = _comparable(name, getattr(fitted, name))
+            if now == then:
+                continue
+            if is_dataclass(now) and type(now) is type(then):  # name the setting inside
+                pairs = {f.name: (getattr(now, f.name), getattr(then, f.name)) for f in fields(now)}
+                name = next(inner for inner, (new, old) in pairs.items() if new != old)
+                now, then = pairs[name]
+            elif name == "model":
+                now, then = now.name, then.name
+            else:
+                now, then = getattr(self, name), getattr(fitted, name)
+            reason = f"the model was fitted with {name}={then!r}: {remedy}"
+            raise FighterError(reason, argument=name, value=now)
 
     @property
     def model_config(self) -> ModelConfig:

@@ -97,6 +97,7 @@ def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
 
 def score(fitted: Fitted, panel: Panel) -> float:
     """Return minus the mean scaled MAE over series; see :meth:`fighter.Forecaster.score`."""
+    _warn_if_seen(fitted, panel, None)
     errors = scores(fitted, panel)["scaled_mae"]
     if np.isnan(errors).all():
         raise FighterError("the table has no observed value to score")

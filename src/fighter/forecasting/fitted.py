@@ -56,8 +56,10 @@ class Fitted:
     def read(self, df: Any, static: Any = None) -> Panel:
         """Read a later table as the training table was read, and join it to the end of that.
 
-        A panel is returned as it is.
+        A panel is returned as it is; None is the end of the training table itself.
         """
+        if df is None:
+            return self.context
         panel = self._read(df, static)
         self.preprocessing.check_series(panel.ids, self.alternative)
         if isinstance(df, Panel):
@@ -150,8 +152,8 @@ class Fitted:
         Their series are those of :meth:`served`; rows before ``begins`` are only looked back at.
         """
         plan, preprocessing = self.plan, self.preprocessing
-        check_rows(panel, plan.lookback, plan.horizon)
         rows = slice(first_scored_row(panel, plan, last), None)
+        check_rows(panel, plan.lookback, plan.horizon)
         panel = self.served(panel)
         scaler = preprocessing.scaler_of(panel)
         windows = preprocessing.windows(panel, plan, self.device, scaler, rows)

@@ -73,8 +73,6 @@ class Forecaster(Config, Estimator):
         """Return model, frame and training as config objects."""
         return super().nested_settings() | {"model": self.model_config}
 
-    # ---- fit ------------------------------------------------------------------------------
-
     def fit(
         self,
         df: Any,
@@ -89,7 +87,7 @@ class Forecaster(Config, Estimator):
 
         Args:
             df: the training table, or a panel from :meth:`read`.
-            y: nothing, as the table holds the targets; scikit-learn passes it.
+            y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
@@ -110,8 +108,6 @@ class Forecaster(Config, Estimator):
             if World.join(device).first:
                 remove_checkpoint(where)
         return self
-
-    # ---- predict --------------------------------------------------------------------------
 
     def predict(
         self, df: Any = None, *, future: Any = None, static: Any = None, h: int | None = None
@@ -155,8 +151,6 @@ class Forecaster(Config, Estimator):
         values = None if truth is None else forecast.values_of(self.read(truth, static))
         return forecast.plot(panel, values, path)
 
-    # ---- explain --------------------------------------------------------------------------
-
     def explain(
         self,
         df: Any = None,
@@ -197,8 +191,6 @@ class Forecaster(Config, Estimator):
         Further options: see :func:`fighter.forecasting.explain.save_page`.
         """
         return explaining.save_page(self.fitted, self.read(df, static), path, **options)
-
-    # ---- evaluate -------------------------------------------------------------------------
 
     def cross_validation(
         self,
@@ -246,10 +238,7 @@ class Forecaster(Config, Estimator):
 
     def score(self, df: Any, y: None = None) -> float:
         """Return minus the mean ``scaled_mae`` of :meth:`evaluate`, for scikit-learn's searches."""
-        del y
         return scoring.score(self.fitted, self.read(df))
-
-    # ---- save and load --------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
@@ -268,18 +257,14 @@ class Forecaster(Config, Estimator):
         model._fitted = replace(fitted, config=model.copy())
         return model
 
-    # ---- what was fitted ------------------------------------------------------------------
-
     def read(self, df: Any = None, static: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
         A fitted model reads it like the training table; the default is the end of that table.
         """
-        if df is None:
-            return self.fitted.context
-        return (
-            read_panel(self, df, static) if self._fitted is None else self.fitted.read(df, static)
-        )
+        if self._fitted is None and df is not None:
+            return read_panel(self, df, static)
+        return self.fitted.read(df, static)
 
     @property
     def fitted(self) -> Fitted:
