@@ -67,7 +67,8 @@ class Environment:
     @classmethod
     def here(cls, data_dir: Path | None, device: str | None) -> "Environment":
         """Make an environment on ``device`` (default: a GPU if there is one)."""
-        return cls(data_dir, device or resolve_device(device).type)
+        found = resolve_device(device)
+        return cls(data_dir, device or found.type)
 
 
 def usual_jobs() -> int:

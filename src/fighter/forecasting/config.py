@@ -207,7 +207,7 @@ class Config:
                 name = next(inner for inner, (new, old) in pairs.items() if new != old)
                 now, then = pairs[name]
             elif name == "model":
-                now, then = now.name, then.name
+                now, then = self.model_config.name, fitted.model_config.name
             else:
                 now, then = getattr(self, name), getattr(fitted, name)
             reason = f"the model was fitted with {name}={then!r}: {remedy}"

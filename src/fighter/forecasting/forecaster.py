@@ -251,8 +251,9 @@ class Forecaster(Config, Estimator):
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
         """Load a saved model, on the CPU by default."""
+        where = resolve_device(device)
         with _storage.loading(Path(folder), cls) as (config, tensors):
-            fitted = unpack(config, tensors, resolve_device(device))
+            fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
         model._fitted = replace(fitted, config=model.copy())
         return model
