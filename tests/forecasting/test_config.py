@@ -252,6 +252,8 @@ def test_warm_start_continues_from_the_weights():
         tiny().fit(df, warm_start=True)
     with pytest.raises(FighterError, match="'z' is not one of them"):
         warm.fit(waves(60, ids=("a", "z")), warm_start=True)
+    with pytest.raises(FighterError, match="'b' is missing"):
+        warm.fit(waves(60, ids=("a",)), warm_start=True)
 
 
 @pytest.mark.parametrize("warm_start", [False, True])

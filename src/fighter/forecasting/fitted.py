@@ -81,7 +81,10 @@ class Fitted:
         config.check_same(self.config, MAY_CHANGE, "fit without a warm start, or set it back")
         panel = self._read(df, static, config)
         trained = self.preprocessing
-        trained.check_series(panel.ids, "a fit without a warm start", whole=True)
+        trained.check_series(panel.ids, "a fit without a warm start")
+        if lacking := set(trained.ids) - set(panel.ids):
+            reason = f"a warm start needs all {len(trained.ids)} series that were trained on"
+            raise FighterError(f"{reason}, and {min(lacking, key=str)!r} is missing")
         return panel if panel.ids == trained.ids else panel.select(trained.ids)
 
     def _read(self, df: Any, static: Any, config: Config | None = None) -> Panel:

@@ -40,14 +40,21 @@ def join(panel: Panel, context: Panel, lookback: int) -> Panel:
     are not observed; covariates carry their last value over them.
     """
     ahead = steps_between(panel.freq, int(context.times[0]), int(panel.times[0]))
-    within_reach = ahead - context.length < lookback
-    before = min(max(ahead, 0), lookback) if within_reach else 0
+    gap = ahead - context.length
+    before = min(max(ahead, 0), lookback) if gap < lookback else 0
     place = {name: i for i, name in enumerate(context.ids)}
     columns = np.array([place.get(name, -1) for name in panel.ids])
     begins = before + panel.observed.argmax(0)
     steps = np.arange(before + panel.length)
     head = (steps[:, None] < begins) & (columns >= 0)
     rows = steps + ahead - before  # of the context
+    if not before and not head[(rows >= 0) & (rows < context.length)].any():
+        return panel
+    if 0 < gap < lookback and panel.length < lookback:
+        warn_user(
+            f"the table begins {gap:,} steps after the end of the training table; these steps are "
+            "treated as not observed."
+        )
 
     def joined(old: np.ndarray, new: np.ndarray, blank: float | bool) -> np.ndarray:
         whole = np.concatenate([np.full((before, *new.shape[1:]), blank, new.dtype), new])
@@ -148,7 +155,7 @@ def warn_if_unseen(panel: Panel, lookback: int, asked: Collection, present: Coll
     if few := [name for name in shares if name in asked and 0 < shares[name] < _NEXT_TO_NOTHING]:
         notes.append(
             f"less than a tenth of the look-back ({lookback} steps) of {listing(few, 3)} is "
-            "observed: give more of the rows before the forecast."
+            "observed: the forecast rests on few values."
         )
     if others := [name for name in shares if name not in present and not shares[name]]:
         notes.append(

@@ -43,18 +43,16 @@ class Preprocessing:
             _fit_columns(_with_static(panel.future[:rows], panel)),
         )
 
-    def check_series(self, ids: tuple, alternative: str, *, whole: bool = False) -> None:
-        """Refuse series that the network does not serve, and a part of them if ``whole``.
+    def check_series(self, ids: tuple, alternative: str) -> None:
+        """Refuse series that were not trained on, if the network does not serve them.
 
         ``alternative`` says which settings would serve other series; empty if these do.
         """
-        new = [name for name in ids if name not in set(self.ids)]
-        absent = [name for name in self.ids if name not in set(ids)] if whole else []
-        if alternative and (new or absent):
-            what = f"{new[0]!r} is not one of them" if new else f"{absent[0]!r} is missing"
+        trained = set(self.ids)
+        if alternative and (new := [name for name in ids if name not in trained]):
             raise FighterError(
-                f"the model serves only the {len(self.ids)} series it was trained on, and {what}. "
-                f"Series that were not trained on need {alternative}"
+                f"the model serves only the {len(self.ids)} series it was trained on, and "
+                f"{new[0]!r} is not one of them: other series need {alternative}"
             )
 
     def in_order(self, ids: tuple) -> tuple:
