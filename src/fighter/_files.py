@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +54,13 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> None:
         raise FighterError(f"{path} cannot be written: {existing} is a file, not a folder")
     if not os.access(existing, os.W_OK):
         raise FighterError(f"{path} cannot be written: no permission to write to {existing}")
+    folder = existing if existing.is_dir() else existing.parent
+    try:  # permissions do not tell of read-only and virtual file systems
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".fighter-"):
+            pass
+    except OSError as error:
+        reason = f"{path} cannot be written: no file can be made in {folder} ({error.strerror})"
+        raise FighterError(reason) from None
 
 
 def file_sha256(path: str | Path) -> str:

@@ -27,15 +27,20 @@ READABLE = (1, 2)
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a model, replacing one that was saved there before."""
-    if folder.exists() and not (folder.is_dir() and _ours(folder)):
-        raise FighterError(
-            f"{folder} exists and is not a saved model: choose another folder, or remove it"
-        )
+    check_folder(folder)
     text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=_plain)
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, {"config": text}, folder / WEIGHTS)
     with atomic_write(folder / CONFIG, durable=True) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else than a model or a training run."""
+    if folder.exists() and not (folder.is_dir() and _ours(folder)):
+        raise FighterError(
+            f"{folder} exists and is not a saved model: choose another folder, or remove it"
+        )
 
 
 def load_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

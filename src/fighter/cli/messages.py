@@ -3,14 +3,13 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data import Panel
-from ..data.columns import listing
 from ..errors import DataWarning, FighterError
 
 if TYPE_CHECKING:
@@ -55,8 +54,11 @@ def in_flags(error: FighterError) -> str:
 
 
 def first_rows(table: Any) -> str:
-    """Return the top of a table as text."""
-    return table.head(SHOWN_ROWS).to_string(index=False, float_format="{:.6g}".format)
+    """Return the top of a table as text, and how many rows follow."""
+    text = table.head(SHOWN_ROWS).to_string(index=False, float_format="{:.6g}".format)
+    if len(table) <= SHOWN_ROWS:
+        return text
+    return f"{text}\nthe first {SHOWN_ROWS} of {len(table):,} rows; --out FILE writes them all"
 
 
 def about_data(panel: Panel) -> str:
@@ -68,29 +70,6 @@ def about_data(panel: Panel) -> str:
     )
 
 
-def about_plan(model: "Forecaster") -> str:
-    """Say what was decided."""
-    plan, network = model.plan, model.plan.model
-    size = sum(parameter.numel() for parameter in model.network.parameters())
-    return (
-        f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
-        f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation\n"
-        f"network   {network}; {size:,} parameters{_about_bounds(model)}"
-    )
-
-
-def _about_bounds(model: "Forecaster") -> str:
-    preprocessing = model.fitted.preprocessing
-    if preprocessing.scaler.bounds is None:
-        return ""
-    bounded = [
-        name
-        for name, bounds in zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
-        if np.isfinite(bounds).any()
-    ]
-    return f"\nbounds    detected for {listing(bounded, 3)}" if bounded else ""
-
-
 def about_training(model: "Forecaster", seconds: float) -> str:
     """Say how long training took."""
     return (
@@ -98,17 +77,21 @@ def about_training(model: "Forecaster", seconds: float) -> str:
     )
 
 
-def about_score(model: "Forecaster", naive: "Forecaster", panel: Panel) -> str:
-    """Compare the validation score with that of seasonal naive on the same windows."""
+def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: Panel) -> str:
+    """Compare the validation error with that of simple models on the same windows."""
     rows = model.plan.validation
     if not rows:
         return "score     none: the table is too short for validation rows"
-    mine, other = (m.evaluate(panel, last=rows) for m in (model, naive))
-    ours, theirs = (scores["scaled_mae"].mean() for scores in (mine, other))
-    return (
-        f"score     MAE {ours:.4f} deviations on {mine['windows'].max():,} validation windows, "
-        f"seasonal naive {theirs:.4f}"
+    models = {"": model, "seasonal naive": simple["naive"], "last value": simple["repeat"]}
+    scores = {name: fitted.evaluate(panel, last=rows) for name, fitted in models.items()}
+    errors = {name: table["scaled_mae"].mean() for name, table in scores.items()}
+    others = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if name)
+    text = (
+        f"score     mean absolute error {errors['']:.4f} on {scores['']['windows'].max():,} "
+        "validation windows,\n          in standard deviations of each series; " + others
     )
+    best = min(errors, key=lambda name: errors[name])
+    return f"{text}:\n          {best} is better here" if best else text
 
 
 def with_mean(scores: Any, id_col: str) -> Any:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ from torch import Tensor
 
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_to_bounds, to_table_units
+from ..data.columns import listing
 from ..errors import FighterError, warn_user
 from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
+from ..training.progress import say
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import Config
 from .forecast import Forecast
@@ -174,13 +176,16 @@ def fit_panel(
         network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     else:
         network = copy.deepcopy(start.network)
+    world = World.join(device)
+    if config.verbose and world.first:
+        say(describe_plan(plan, network, preprocessing))
     history = train(
         network,
         training,
         validation if len(validation) else None,
         _recipe(config, plan),
         start_step=start_step,
-        world=World.join(device),
+        world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
         folder=folder,
@@ -192,6 +197,23 @@ def fit_panel(
     # The look-back of every series is kept, also of one that ended long before the others.
     context = panel.slice(max(int(panel.ends.min()) - plan.lookback, 0), None)
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history)
+
+
+def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
+    """Say in two or three lines what was decided, for people who may want to stop it."""
+    size = sum(parameter.numel() for parameter in network.parameters())
+    values = {f.name: (getattr(plan.model, f.name), f.default) for f in fields(plan.model)}
+    chosen = [f"{name} {value}" for name, (value, usual) in values.items() if value != usual]
+    lines = [
+        f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
+        f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
+        f"network   {', '.join([plan.model.name, *chosen])}; {size:,} parameters",
+    ]
+    if preprocessing.scaler.bounds is not None:
+        pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
+        bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
+        lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
+    return "\n".join(lines)
 
 
 def group_by_end(
