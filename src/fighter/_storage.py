@@ -17,6 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from . import __version__
 from ._files import CHECKPOINT, CONFIG, METRICS, WEIGHTS, atomic_write, part_path
 from .errors import FighterError
 from .training.checkpoint import write_tensors
@@ -28,7 +29,8 @@ READABLE = (1, 2)
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a model, replacing one that was saved there before."""
     check_folder(folder)
-    text = json.dumps({"format": FORMAT, **config}, indent=1, ensure_ascii=False, default=_plain)
+    config = {"format": FORMAT, "version": __version__, **config}
+    text = json.dumps(config, indent=1, ensure_ascii=False, default=_plain)
     folder.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, {"config": text}, folder / WEIGHTS)
     with atomic_write(folder / CONFIG, durable=True) as temporary:

@@ -186,8 +186,8 @@ def parse(
             continue
         written, equals, value = text.partition("=")
         if written not in flags:
-            reason = (explain(written) if explain else "") or "there is no such flag."
-            raise UsageError(f"{written}: {reason}{did_you_mean(written, flags)}")
+            reason = explain(written) if explain else ""
+            raise UsageError(f"{written}: {reason or _unknown(written, arguments)}")
         argument = flags[written]
         if argument.is_switch:
             if equals:
@@ -224,6 +224,16 @@ def peek(texts: Sequence[str], flag: str) -> str | None:
         if written == flag:
             found = value if equals else next(iter(texts[i + 1 :]), None)
     return found
+
+
+def _unknown(flag: str, arguments: Sequence[Argument]) -> str:
+    """Say what to write instead of a flag that does not exist."""
+    for argument in (a for a in arguments if a.positional):
+        also = ("data", "input") if argument.name == "file" else ()
+        if flag.removeprefix("--") in (argument.name, *also):
+            return f"{argument.flag} is given without a flag."
+    known = [a.flag for a in arguments if not a.positional]
+    return f"there is no such flag.{did_you_mean(flag, known)}"
 
 
 def _place(arguments: Sequence[Argument], texts: list[str]) -> dict[str, Any]:

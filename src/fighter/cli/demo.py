@@ -92,11 +92,7 @@ def _check_folder(out: Path) -> None:
     with needs_extra("matplotlib", "plot"):
         import matplotlib  # noqa: F401
     import_pandas()
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise FighterError(f"{out} is a file, not a folder")
-    if any(out.iterdir()) and not any(out.glob("forecast-????-??-??.png")):
+    if out.exists() and any(out.iterdir()) and not any(out.glob("forecast-????-??-??.png")):
         raise FighterError(f"{out} holds other files: choose a new folder", argument="out")
 
 

@@ -31,7 +31,7 @@ from .arguments import (
 )
 from .messages import is_rank_zero
 from .options import make_forecaster
-from .targets import check_model, check_targets, write
+from .targets import check_model, check_targets, is_stream, write
 
 
 def forecast(
@@ -284,7 +284,7 @@ def _deliver(
     table = forecast.table("pandas")
     if out:
         write(table, out)
-        _tell(quiet, f"forecast  {len(table):,} rows in {out}")
+        _tell(quiet or is_stream(out), f"forecast  {len(table):,} rows in {out}")
     elif sys.stdout.isatty() and not quiet:
         print("\n" + messages.first_rows(table))
     else:

@@ -1,11 +1,14 @@
 """``fighter info``: what a saved model is, and what it needs."""
 
 import json
+import shutil
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
 
 from .._files import METRICS, WEIGHTS
+from .._storage import load_folder
 from ..forecasting.config import as_list
 from ..forecasting.forecaster import Forecaster
 from .arguments import Model
@@ -26,8 +29,9 @@ def info(model: Model, *, json_: bool = False) -> None:
     if json_:
         print(json.dumps(card, indent=1, ensure_ascii=False, default=str))
         return
+    width = min(shutil.get_terminal_size().columns, 100)
     for label, value in _lines(card).items():
-        print(f"{label:<12}{value}")
+        print(textwrap.fill(f"{label:<12}{value}", width, subsequent_indent=" " * 12))
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -38,7 +42,8 @@ def describe(folder: Path) -> dict[str, Any]:
     weights = folder / WEIGHTS
     return {
         "model": plan.model.name,
-        "settings": str(plan.model),
+        "network": plan.model.describe(),
+        "version": load_folder(folder)[0].get("version"),
         "folder": str(folder),
         "saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(weights.stat().st_mtime)),
         "bytes": weights.stat().st_size,
@@ -76,10 +81,11 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     needed = [*card["past"], *card["future"]]
     also = f", and {', '.join(needed)}" if needed else ""
     ahead = " --future-file AHEAD.csv" if card["future"] else ""
+    version = f" by fighter {card['version']}" if card["version"] else ""
     lines = {
-        "model": card["settings"],
-        "saved": f"{card['saved']}, {card['bytes'] / 1e6:.1f} MB, "
-        f"{card['parameters']:,} parameters",
+        "model": card["network"],
+        "saved": f"{card['saved']}{version}, "
+        f"{card['parameters']:,} parameters, {card['bytes'] / 1e6:.2g} MB",
         "series": f"{len(ids):,}: {some} ({serves})",
         "trained on": f"{card['rows']:,} steps (freq {card['freq']}), {card['start']} to "
         f"{card['end']}; the last {card['validation_rows']:,} for validation",

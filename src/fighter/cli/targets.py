@@ -105,8 +105,8 @@ def _files_of(name: str, data_dir: Path | None) -> list[Path]:
         return [Path(match) for match in glob.iglob(name, recursive=True)]  # noqa: PTH207
     try:
         return [catalogue.find(name, data_dir)]
-    except FighterError:  # what is wrong with it is said when it is read
-        return []
+    except FighterError:  # neither a data set nor a file, which is said when it is opened
+        return [Path(name)]
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -120,4 +120,6 @@ def _among(path: Path, name: str) -> bool:
     """Tell whether a file is in the folder, or fits the pattern, that an input names."""
     if Path(name).is_dir():
         return path.resolve().is_relative_to(Path(name).resolve())
-    return fnmatch.fnmatch(str(path.absolute()), str(Path(name).absolute()))
+    return glob.has_magic(name) and fnmatch.fnmatch(
+        str(path.absolute()), str(Path(name).absolute())
+    )

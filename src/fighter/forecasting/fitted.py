@@ -1,8 +1,9 @@
 """Fitting a panel, and the immutable result that forecasts are made with."""
 
 import copy
+import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -200,20 +201,18 @@ def fit_panel(
 
 
 def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
-    """Say in two or three lines what was decided, for people who may want to stop it."""
+    """Say in a few lines what was decided, for people who may want to stop it."""
     size = sum(parameter.numel() for parameter in network.parameters())
-    values = {f.name: (getattr(plan.model, f.name), f.default) for f in fields(plan.model)}
-    chosen = [f"{name} {value}" for name, (value, usual) in values.items() if value != usual]
     lines = [
         f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
-        f"network   {', '.join([plan.model.name, *chosen])}; {size:,} parameters",
+        f"network   {plan.model.describe()}; {size:,} parameters",
     ]
     if preprocessing.scaler.bounds is not None:
         pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
         bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
         lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
-    return "\n".join(lines)
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 10) for line in lines)
 
 
 def group_by_end(

@@ -121,6 +121,12 @@ class ModelConfig:
         """Build the network for a task; its weights are drawn from torch's random numbers."""
         return self.network(task, self)
 
+    def describe(self) -> str:
+        """Return the name and the options that differ from their defaults, for people."""
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        changed = [f"{name} {value}" for name, (value, usual) in values.items() if value != usual]
+        return ", ".join([self.name, *changed])
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig(ModelConfig):
