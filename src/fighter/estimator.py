@@ -80,10 +80,26 @@ class Estimator:
 
 def resolve_device(device: str | None) -> torch.device:
     """Return a device by name; None is a GPU if there is one, else the CPU."""
-    found = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if found.type == "cuda" and found.index is None:
-        return torch.device("cuda", World.local_rank())
-    return found
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    try:
+        found = torch.device(device or ("cuda" if gpus else "cpu"))
+    except (RuntimeError, TypeError):
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise _no_device(device, "needs cpu or cuda", gpus)
+    if found.type == "cpu":
+        return found
+    if not gpus:
+        raise _no_device(device, "torch finds no GPU", gpus)
+    index = World.local_rank() if found.index is None else found.index
+    if index >= gpus:
+        raise _no_device(device, "there is no such GPU", gpus)
+    return torch.device("cuda", index)
+
+
+def _no_device(device: str | None, what: str, gpus: int) -> FighterError:
+    here = ", ".join(["cpu", *(["cuda"] if gpus else []), *(f"cuda:{i}" for i in range(gpus))])
+    return FighterError(f"{what}; available here: {here}", argument="device", value=device)
 
 
 def _changed(settings: Any) -> str:

@@ -3,6 +3,7 @@ import json
 import pytest
 
 import fighter
+from fighter._storage import FORMAT
 from fighter.cli import main
 
 from ..tables import tiny, waves
@@ -20,7 +21,7 @@ def test_info_as_json_holds_the_facts(model, capsys):
     assert main(["info", str(model), "--json"]) == 0
     card = json.loads(capsys.readouterr().out)
     assert card["model"] == "fighter"
-    assert card["version"] == fighter.__version__
+    assert card["format"] == FORMAT
     assert card["series"] == list(range(7))
     assert (card["freq"], card["horizon"], card["lookback"]) == ("h", 6, 12)
     assert (card["rows"], card["start"], card["end"]) == (90, "2024-01-01", "2024-01-04 17:00")

@@ -134,7 +134,8 @@ def test_a_model_is_not_saved_among_other_files(place, capsys):
 )
 @pytest.mark.usefixtures("no_work", "place")
 def test_a_missing_package_is_told_before_any_work(package, arguments, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, package, None)
+    for module in (package, f"{package}.offline"):
+        monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setattr("fighter.cli.targets.find_spec", lambda name: None)
     monkeypatch.setattr("fighter.cli.demo.grid_load", lambda *_, **__: pytest.fail("work began"))
     assert main(arguments) == 1

@@ -24,7 +24,7 @@ from pathlib import Path
 from tests.training.test_parallel import settings, table
 place, rank = Path(sys.argv[2]), os.environ["RANK"]
 for kind in ("plain", "masked"):
-    model = settings(kind).fit(table(kind), folder=place / f"run-{kind}")
+    model = settings(kind).fit(table(kind), folder=place / f"run-{kind}", distributed=True)
     model.save(place / kind)
     model.predict().to_csv(place / f"{kind}-{rank}.csv", index=False)
     torch.save(model.network.state_dict(), place / f"{kind}-{rank}.pt")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import torch.distributed
 
-from .._files import CHECKPOINT, CONFIG, METRICS
+from .._files import CHECKPOINT, WEIGHTS, check_folder, remove_useless_checkpoint
 from ..data import Panel
 from ..data.files import open_table
 from ..errors import FighterError
@@ -31,7 +31,7 @@ from .arguments import (
 )
 from .messages import is_rank_zero
 from .options import make_forecaster
-from .targets import check_model, check_targets, is_stream, write
+from .targets import check_targets, is_stream, write
 
 
 def forecast(
@@ -104,6 +104,7 @@ def fit(
     out: TargetFolder,
     overwrite: Annotated[bool, Shown(group="output")] = False,
     tensorboard: Annotated[bool, Shown(group="output")] = False,
+    distributed: Annotated[bool, Shown(group="training")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train on a table and save the model.
@@ -114,7 +115,7 @@ def fit(
     Example: fighter fit load.parquet --horizon 24 --level 80 --out model
 
     On several devices:
-      torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 …
+      torchrun --nproc-per-node=4 -m fighter fit load.parquet --distributed …
 
     Args:
         file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
@@ -123,26 +124,26 @@ def fit(
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
-        overwrite: start again and replace what the folder holds.
+        overwrite: replace the model in the folder when training is done; a run that was cut off
+            resumes with the same flag, and other unfinished runs are dropped.
         tensorboard: also write TensorBoard's files to the folder.
+        distributed: train together with the other processes that torchrun started.
         quiet: show no progress and no summary.
     """
-    check_model(out)
-    if (out / CONFIG).exists() and not overwrite:
+    check_folder(out)
+    if (out / WEIGHTS).exists() and not overwrite:
+        remove_useless_checkpoint(out)
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
+    if distributed:
+        World.join(settings.get("device"))
     table, fixed = (open_optional(name, data_dir, encoding) for name in (file, static))
-    if overwrite and is_rank_zero():
-        for name in (METRICS, CHECKPOINT):
-            (out / name).unlink(missing_ok=True)
-    fresh = not out.exists()
+    places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
-        _train(table, settings, quiet, fixed, folder=out, tensorboard=tensorboard)
+        _train(table, settings, quiet, fixed, distributed=distributed, **places)
     except KeyboardInterrupt:
         kept = (out / CHECKPOINT).exists()
         raise KeyboardInterrupt("the same command resumes" if kept else "") from None
     finally:
-        if fresh and is_rank_zero() and out.exists() and not any(out.iterdir()):
-            out.rmdir()  # there is nothing to resume from
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
     _tell(quiet, f"model     saved in {out}: fighter predict {out}")
@@ -263,11 +264,10 @@ def _train(
     start = time.monotonic()
     model.fit(panel, **where)
     _tell(quiet, messages.about_training(model, time.monotonic() - start))
-    if not quiet:  # every rank fits, because ranks wait for each other
+    if not quiet and is_rank_zero():
         simple = {name: _simple(model, name).fit(panel) for name in ("naive", "repeat")}
-        if is_rank_zero():
-            say(messages.about_score(model, simple, panel))
-        World.join(model.torch_device).wait()  # the others leave when rank 0 has scored
+        say(messages.about_score(model, simple, panel))
+    World.joined().wait()  # the others leave when rank 0 has scored
     return model, panel
 
 

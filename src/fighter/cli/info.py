@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .._files import METRICS, WEIGHTS
-from .._storage import load_folder
 from ..forecasting.config import as_list
 from ..forecasting.forecaster import Forecaster
+from ..training.checkpoint import read_tensors
 from .arguments import Model
 
 SHOWN_IDS = 5
@@ -43,7 +43,7 @@ def describe(folder: Path) -> dict[str, Any]:
     return {
         "model": plan.model.name,
         "network": plan.model.describe(),
-        "version": load_folder(folder)[0].get("version"),
+        "format": json.loads(read_tensors(weights, "config")[1])["format"],
         "folder": str(folder),
         "saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(weights.stat().st_mtime)),
         "bytes": weights.stat().st_size,
@@ -81,10 +81,9 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     needed = [*card["past"], *card["future"]]
     also = f", and {', '.join(needed)}" if needed else ""
     ahead = " --future-file AHEAD.csv" if card["future"] else ""
-    version = f" by fighter {card['version']}" if card["version"] else ""
     lines = {
         "model": card["network"],
-        "saved": f"{card['saved']}{version}, "
+        "saved": f"{card['saved']} in format {card['format']}, "
         f"{card['parameters']:,} parameters, {card['bytes'] / 1e6:.2g} MB",
         "series": f"{len(ids):,}: {some} ({serves})",
         "trained on": f"{card['rows']:,} steps (freq {card['freq']}), {card['start']} to "

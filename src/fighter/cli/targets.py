@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .._files import check_target
-from .._storage import check_folder
+from .._files import check_folder, check_target
 from ..data.datasets import catalogue
 from ..data.files import WRITABLE, write_table
 from ..errors import FighterError, needs_extra
@@ -42,12 +41,6 @@ def check_targets(
             raise FighterError(reason, argument=flag, value=path)
     for flag, path in given.items():
         _CHECKS[flag](path)
-
-
-def check_model(folder: Path) -> None:
-    """Refuse a folder that a model cannot be saved in."""
-    check_target(folder)
-    check_folder(folder)
 
 
 def is_stream(path: Path) -> bool:
@@ -91,7 +84,7 @@ _CHECKS = {
     "plot": _check_picture,
     "report": _check_page,
     "html": _check_page,
-    "save": check_model,
+    "save": check_folder,
 }
 
 

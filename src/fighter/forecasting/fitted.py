@@ -4,7 +4,6 @@ import copy
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,13 +153,14 @@ def fit_panel(
     device: torch.device,
     start: Fitted | None = None,
     change: Change | None = None,
-    folder: Path | None = None,
-    tensorboard: bool = False,
+    world: World = World(),  # noqa: B008
+    **places: Any,
 ) -> Fitted:
     """Train on a panel.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
-    studies; metrics and checkpoints go to ``folder``.
+    studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
+    metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
@@ -177,7 +177,6 @@ def fit_panel(
         network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     else:
         network = copy.deepcopy(start.network)
-    world = World.join(device)
     if config.verbose and world.first:
         say(describe_plan(plan, network, preprocessing))
     history = train(
@@ -189,8 +188,7 @@ def fit_panel(
         world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
-        folder=folder,
-        tensorboard=tensorboard,
+        **places,
     )
     shifts = None
     if plan.quantiles and len(validation):
