@@ -21,10 +21,14 @@ _KINDS = {int: ("N", "a whole number"), float: ("NUMBER", "a number")}
 
 @dataclass(frozen=True)
 class Shown:
-    """How the help shows an argument: the placeholder of its value, and the group it stands in."""
+    """How the help shows an argument: the placeholder of its value, its group, and its text.
+
+    The text is that of the docstring unless it is given.
+    """
 
     metavar: str = ""
     group: str = ""
+    help: str = ""
 
 
 File = Annotated[str, Shown("FILE", "data")]
@@ -134,7 +138,7 @@ def read_arguments(function: Callable[..., Any]) -> list[Argument]:
         Argument(
             parameter.name,
             parameter.annotation,
-            helps.get(parameter.name, ""),
+            _shown(parameter.annotation).help or helps.get(parameter.name, ""),
             parameter.default,
             _shown(parameter.annotation).group or "flags",
             parameter.kind is not inspect.Parameter.KEYWORD_ONLY,

@@ -16,7 +16,8 @@ from .arguments import DataFolder, Shown, Target, TargetFolder
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
-Models = Annotated[tuple[str, ...], Shown("NAME", "forecast")]
+_NAMES = f"models to rank (default: all): {', '.join(MODELS)}."
+Models = Annotated[tuple[str, ...], Shown("NAME", "forecast", _NAMES)]
 Steps = Annotated[tuple[int, ...], Shown("N", "forecast")]
 Column = Annotated[str, Shown("TEXT", "data")]
 
@@ -52,7 +53,7 @@ def leaderboard(
     Args:
         data: files (CSV or Parquet) or names of known data sets (default: all in --data-dir, or
             the benchmarks at hand).
-        models: models to rank, such as fighter, dlinear and naive (default: all).
+        models: models to rank (default: all).
         horizons: steps to forecast (default: 96 and 192 for known data sets, else a season).
         lookback: steps that models see (default: 96 for known data sets, else chosen from the
             data).
