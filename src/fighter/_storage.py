@@ -22,6 +22,7 @@ from ._files import CHECKPOINT, CONFIG, WEIGHTS, atomic_write, own_folder
 from .errors import FighterError, warn_user
 from .training import World
 from .training.checkpoint import check_like, read_tensors, write_tensors
+from .training.parallel import own_random_state
 
 FORMAT = 3
 READABLE = (1, 2, 3)
@@ -181,7 +182,10 @@ def rebuild(
     computed = {name: b for name, b in sketch.named_buffers() if name not in saved}
     if (size := sum(buffer.nbytes for buffer in computed.values())) > MOST_COMPUTED:
         raise ValueError(f"its network needs {size} bytes for {', '.join(computed)}")
-    with torch.random.fork_rng(devices=[]):  # leaves the caller's random state alone
+    if not computed:
+        sketch.load_state_dict(saved, assign=True)
+        return sketch
+    with own_random_state():
         network = build()
     network.load_state_dict(saved)
     return network

@@ -2,7 +2,8 @@
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,14 @@ from .._storage import (
     to_tensors,
 )
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
+from ..data.forecast_table import LIBRARIES, forecast_table
 from ..models import MODELS, ModelConfig
 from .autoconfig import Plan
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network
 from .preprocessing import Preprocessing
 
+_ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
@@ -70,6 +73,8 @@ def unpack(
     settings = _read_settings(config["settings"])
     plan = Plan(**_tuples(config["plan"]) | {"model": _read_model(config["plan"]["model"])})
     scheme = Scheme(**_tuples(config["scheme"]))
+    categories = {k: tuple(v) for k, v in scheme.static_categories.items()}
+    scheme = replace(scheme, static_categories=categories)
     for part in (settings, settings.frame, settings.training, plan, plan.model, scheme):
         check_types(part)
     context = _read_context(config, tensors, scheme)
@@ -107,26 +112,31 @@ def _read_context(
     for name, shape in shapes.items():
         if arrays[name].shape != shape or arrays[name].dtype != types.get(name, np.float64):
             raise ValueError(f"{name} is {arrays[name].dtype} {arrays[name].shape}, not {shape}")
+    if not isinstance(config["ids"], list) or not isinstance(config["table"], str):
+        raise TypeError("ids or table is of another type")
     for name in ids:
-        if not fits(name, str | int | float | dt.date | tuple[str | int | float | dt.date, ...]):
+        if name == () or not fits(name, _ID | tuple[_ID, ...]):
             raise TypeError(f"id {name!r:.60} is neither a text, a number nor a date")
     if len(set(ids)) != series or len(ids) != series:
         raise ValueError(f"there are {len(set(ids))} ids of {series} series")
     if not ((arrays["ends"] >= 0) & (arrays["ends"] <= steps)).all():
         raise ValueError("a series ends outside the table")
-    for name in ("values", "past", "static"):
+    for name in ("values", "static"):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
+    times, table = freq.range(start, steps), config["table"]
+    if table in LIBRARIES and find_spec(table):  # whether time stamps can be written
+        forecast_table(table, ids[:1], times[-1:], {}, axis=axis)
     return Panel(
         ids,
-        freq.range(start, steps),
+        times,
         freq=freq,
         axis=axis,
         past_names=covariates["past"],
         future_names=covariates["future"],
         static_names=covariates["static"],
         static_categories=scheme.static_categories,
-        like=config["table"],
+        like=table,
         **arrays,
     )
 

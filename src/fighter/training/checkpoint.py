@@ -27,12 +27,13 @@ START_AGAIN = "remove the file to start again, or on the command line pass --ove
 def write_tensors(tensors: Mapping[str, Tensor], key: str, text: str, path: Path) -> None:
     """Write tensors, a text under ``key`` and the checksum of both to one safetensors file."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {key: text, CHECKSUM: checksum(contiguous, text)}
+    # As a tensor: of several texts, safetensors would choose the order at random.
+    contiguous[CHECKSUM] = checksum(contiguous, text)
     with atomic_write(path, durable=True) as temporary:
         temporary.touch()
         mode = temporary.stat().st_mode  # what the umask says; safetensors hides its files
         try:
-            save_file(contiguous, temporary, metadata=metadata)
+            save_file(contiguous, temporary, metadata={key: text})
         except SafetensorError as error:
             found = re.search(r"(\w[^:]*) \(os error (\d+)\)", str(error))
             if found is None:
@@ -52,23 +53,23 @@ def read_tensors(path: Path, key: str) -> tuple[dict[str, Tensor], str, bool]:
     except OSError as error:
         raise FighterError(f"{path} cannot be read: {error.strerror}") from error
     with safe_open(path, "pt", device="cpu") as file:
-        metadata = file.metadata() or {}
+        text = (file.metadata() or {})[key]
         # Copies, because the file may change or shrink while its tensors are in use.
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    text, expected = metadata[key], metadata.get(CHECKSUM)
-    if expected is not None and checksum(tensors, text) != expected:
+    expected = tensors.pop(CHECKSUM, None)
+    if expected is not None and not torch.equal(checksum(tensors, text), expected):
         raise ValueError(f"its content and its checksum differ, {path.name} was altered")
     return tensors, text, expected is not None
 
 
-def checksum(tensors: Mapping[str, Tensor], text: str) -> str:
+def checksum(tensors: Mapping[str, Tensor], text: str) -> Tensor:
     """Compute the SHA-256 of contiguous tensors (names, dtypes, shapes, bytes) and of a text."""
     digest = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         flat = tensor.as_strided((tensor.numel(),), (1,))  # of one number, strides may be odd
         digest.update(flat.view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
 
 
 def check_like(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:

@@ -156,6 +156,21 @@ def _meet(rank: int, size: int) -> Any:
     )
 
 
+_random_state = threading.RLock()
+
+
+@contextmanager
+def own_random_state(device: torch.device | None = None) -> Iterator[None]:
+    """Leave the caller's random state alone, and let one thread at a time draw from torch's.
+
+    Torch has one generator per device, which all threads share: fits that draw at the same time
+    would not get the numbers of their seeds.
+    """
+    devices = [device] if device is not None and device.type == "cuda" else []
+    with _random_state, torch.random.fork_rng(devices=devices):
+        yield
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Run torch on one thread, so that sums do not depend on the number of cores.
