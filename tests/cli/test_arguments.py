@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -187,3 +189,24 @@ def test_a_misspelt_command_line_gets_one_line_of_advice(texts, part, capsys):
     assert exit_.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert part in line
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["fo"], "forecast"),
+        (["forecast", "a.csv", "--hor"], "--horizon"),
+        (["data", "fe"], "fetch"),
+        (["data", "fetch", "x", "--data"], "--data-dir"),
+        (["predict", "m", "--fut"], "--future-file"),
+    ],
+)
+def test_bash_completes_commands_and_flags(words, completed, capsys):
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    typed = f"COMP_WORDS=(fighter {' '.join(words)}); COMP_CWORD={len(words)}"
+    script += f"\n{typed}; _fighter; echo ${{COMPREPLY[*]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.stdout.split(), done.stderr) == ([completed], "")

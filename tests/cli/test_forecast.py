@@ -191,7 +191,7 @@ def test_a_checkpoint_left_beside_its_model_is_removed(table, model, tmp_path):
 def test_a_rank_left_over_in_the_environment_does_not_silence(table, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     assert main(["fit", str(table), *FLAGS, "--out", str(tmp_path / "m")]) == 0
-    assert "saved in" in capsys.readouterr().out
+    assert "saved in" in capsys.readouterr().err
 
 
 def test_predict_equals_the_library(table, model, tmp_path, capsys):

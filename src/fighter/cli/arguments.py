@@ -128,6 +128,8 @@ class Argument:
         else:
             numbers = [_KINDS[kind][1] for kind in self.scalars if kind in _KINDS]
             reason = f"needs {' or '.join(numbers)}"
+        if self.positional:
+            raise UsageError(f"{self.flag} {text}: {reason}")
         raise UsageError(reason, argument=self.name, value=text)
 
 

@@ -39,6 +39,9 @@ COMMANDS = {
     "leaderboard": Command(
         ".leaderboard", "leaderboard", "Rank models on data sets, your own or the benchmarks."
     ),
+    "completion": Command(
+        ".completion", "completion", "Print a script that completes commands in the shell."
+    ),
 }
 
 
@@ -189,8 +192,9 @@ Begin with:
   fighter demo
   fighter forecast load.csv --horizon 24 --out forecast.csv
 
-fighter COMMAND --help describes a command and shows an example. --debug, after any command, shows
-the traceback of an error. fighter --version prints the version."""
+fighter COMMAND --help describes a command and shows an example. --debug, after
+any command, shows the traceback of an error. fighter --version prints the
+version. Results go to standard output, progress and notes to standard error."""
 
 
 def _complain(error: Exception) -> None:
