@@ -206,7 +206,7 @@ def parse(
                 break
             values.append(queue.popleft())
         if not values:
-            raise UsageError(f"{written}: needs a value, {argument.metavar}")
+            raise UsageError(f"{written}: needs a value ({argument.metavar})")
         given[argument.name] = argument.convert(values)
     return given | _place(arguments, positional)
 
@@ -228,7 +228,8 @@ def peek(texts: Sequence[str], flag: str) -> str | None:
     for i, text in enumerate(texts):
         written, equals, value = text.partition("=")
         if written == flag:
-            found = value if equals else next(iter(texts[i + 1 :]), None)
+            following = [text for text in texts[i + 1 : i + 2] if not _is_flag(text)]
+            found = value if equals else next(iter(following), None)
     return found
 
 

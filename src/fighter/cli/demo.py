@@ -10,8 +10,9 @@ from typing import Any
 from .._files import atomic_write, check_target
 from ..data import GridLoad, grid_load
 from ..data.files import import_pandas
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError
 from ..forecasting.forecaster import Forecaster
+from ..plotting.theme import Theme
 from ..training.parallel import one_thread
 from ..training.progress import say
 from .arguments import TargetFolder
@@ -89,8 +90,7 @@ def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecas
 def _check_folder(out: Path) -> None:
     """Refuse a folder that cannot be written to or is not the demo's, before training."""
     check_target(out)
-    with needs_extra("matplotlib", "plot"):
-        import matplotlib  # noqa: F401
+    Theme.follow()  # needs matplotlib
     import_pandas()
     if out.exists() and any(out.iterdir()) and not any(out.glob("forecast-????-??-??.png")):
         raise FighterError(f"{out} holds other files: choose a new folder", argument="out")

@@ -230,7 +230,7 @@ def evaluate(
     loaded = Forecaster.load(model, device=device)
     table, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
-    scores = messages.with_mean(loaded.evaluate(panel, last=last), loaded.id_col)
+    scores = messages.with_mean(loaded.evaluate(panel, last=last))
     messages.note_if_trained_on(loaded, panel, last)
     if out:
         write(scores, out)

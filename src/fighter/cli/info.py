@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import METRICS, WEIGHTS
+from ..errors import FighterError
 from ..forecasting.config import as_list
 from ..forecasting.forecaster import Forecaster
 from ..training.checkpoint import read_tensors
@@ -40,6 +41,7 @@ def describe(folder: Path) -> dict[str, Any]:
     plan, context, scheme = loaded.plan, loaded.fitted.context, loaded.fitted.preprocessing.scheme
     freq, origin = context.freq, loaded.fitted.preprocessing.origin
     weights = folder / WEIGHTS
+    ids = [loaded.id_col] if isinstance(loaded.id_col, str) else list(loaded.id_col)
     return {
         "model": plan.model.name,
         "network": plan.model.describe(),
@@ -64,7 +66,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "end": freq.show(int(context.times[-1])),
         "validation_rows": plan.validation,
         "validation_loss": _best(folder / METRICS),
-        "columns": {"id": loaded.id_col, "time": context.axis.name, "target": loaded.target_col},
+        "columns": {"id": ids, "time": context.axis.name, "target": loaded.target_col},
     }
 
 
@@ -77,7 +79,8 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     intervals = intervals or ", ".join(f"{q:g}" for q in card["quantiles"]) or "none"
     covariates = [f"{kind}: {', '.join(card[kind])}" for kind in ("past", "future") if card[kind]]
     covariates += [f"static: {len(card['static'])} columns"] * bool(card["static"])
-    columns = card["columns"]
+    columns, stamp = card["columns"], card["columns"]["time"]
+    long = ", ".join([*columns["id"], stamp, columns["target"]])
     needed = [*card["past"], *card["future"]]
     also = f", and {', '.join(needed)}" if needed else ""
     ahead = " --future-file AHEAD.csv" if card["future"] else ""
@@ -96,8 +99,7 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     if card["validation_loss"] is not None:
         lines["best loss"] = f"{card['validation_loss']:.4f} on the validation rows, scaled"
     return lines | {
-        "table": f"long ({columns['id']}, {columns['time']}, {columns['target']}{also}) or wide "
-        f"({columns['time']} and a column per series{also})",
+        "table": f"long ({long}{also}) or wide ({stamp} and a column per series{also})",
         "use": f"fighter predict {card['folder']} [FILE]{ahead}",
     }
 
@@ -106,5 +108,8 @@ def _best(metrics: Path) -> float | None:
     """Return the lowest validation loss of the training run, if its metrics were kept."""
     if not metrics.exists():
         return None
-    records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    try:
+        records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    except ValueError as error:
+        raise FighterError(f"{metrics} is damaged ({error}): remove it") from error
     return min((r["validation"] for r in records if r["validation"] is not None), default=None)

@@ -1,6 +1,7 @@
 """What the command line says: notes, errors with flags, and sentences about a model."""
 
 import sys
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -87,20 +88,21 @@ def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: 
     scores = {name: fitted.evaluate(panel, last=rows) for name, fitted in models.items()}
     errors = {name: table["scaled_mae"].mean() for name, table in scores.items()}
     others = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if name)
+    best = min(errors, key=lambda name: errors[name])
     text = (
         f"score     mean absolute error {errors['']:.4f} on {scores['']['windows'].max():,} "
-        "validation windows,\n          in standard deviations of each series; " + others
-    )
-    best = min(errors, key=lambda name: errors[name])
-    return f"{text}:\n          {best} is better here" if best else text
+        f"validation windows, in standard deviations of each series; {others}"
+    ) + (f": {best} is better here" if best else "")
+    return textwrap.fill(text, 80, subsequent_indent=" " * 10)
 
 
-def with_mean(scores: Any, id_col: str) -> Any:
+def with_mean(scores: Any) -> Any:
     """Append a row with the mean over all series."""
-    numbers = scores.drop(columns=id_col)
+    ids = list(scores.columns[: scores.columns.get_loc("windows")])
+    numbers = scores.drop(columns=ids)
     mean = numbers.mean().to_frame().T.assign(windows=numbers["windows"].max())
-    result = scores.astype({id_col: "object"})
-    result.loc[len(result)] = {id_col: "(mean)", **mean.iloc[0]}
+    result = scores.astype(dict.fromkeys(ids, "object"))
+    result.loc[len(result)] = {**dict.fromkeys(ids, "(mean)"), **mean.iloc[0]}
     return result.astype({"windows": int})
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from .._files import check_folder, check_target
 from ..data.datasets import catalogue
 from ..data.files import WRITABLE, write_table
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError
 from ..explain.page import plotly_script
-from ..plotting.theme import PICTURES
+from ..plotting.theme import PICTURES, Theme
 
 PAGES = (".html", ".htm")
 _WRITERS = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
@@ -70,13 +70,12 @@ def _check_table(path: Path) -> None:
 
 def _check_picture(path: Path) -> None:
     check_target(path, PICTURES)
-    with needs_extra("matplotlib", "plot"):
-        import matplotlib  # noqa: F401
+    Theme.follow()  # needs matplotlib
 
 
 def _check_page(path: Path) -> None:
     check_target(path, PAGES)
-    plotly_script()
+    plotly_script()  # needs plotly
 
 
 _CHECKS = {
