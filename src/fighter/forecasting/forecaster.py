@@ -65,7 +65,7 @@ class Forecaster(Config, Estimator):
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the
             same machine (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
-        verbose: show a progress bar (default: True).
+        verbose: show the plan and a progress bar, on standard error (default: True).
     """
 
     def __post_init__(self) -> None:
