@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from .._files import METRICS
-from ..errors import needs_extra
+from ..errors import needs_package
 
 
 class Progress:
@@ -71,7 +71,7 @@ class MetricLog:
         if folder is None:
             return
         if tensorboard:
-            with needs_extra("tensorboard", "track"):
+            with needs_package("tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
         folder.mkdir(parents=True, exist_ok=True)
