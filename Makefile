@@ -45,11 +45,17 @@ test-newest:  ## every test with the newest version of every package but torch
 	.newest-venv/bin/python $(INSTALL) --upgrade --upgrade-strategy eager $(TORCH) -e '.[dev]'
 	.newest-venv/bin/python -m pytest -n auto
 
-# --strict: without it, packages that the service does not know, or cannot be asked about, pass.
-audit: $(READY)  ## licences and known vulnerabilities of the packages a user gets (asks a service)
+.audit-venv/.ready: constraints.txt
+	$(PYTHON) -m venv .audit-venv
+	.audit-venv/bin/python $(INSTALL) -c constraints.txt pip-audit
+	@touch $@
+
+# --strict: otherwise a package that the service does not answer for would pass.
+audit: $(READY) .audit-venv/.ready  ## licences and known vulnerabilities of the packages a user gets
 	$(BIN)/python -m tests.test_packages
-	$(BIN)/python -m tests.test_packages --versions > .venv/versions.txt
-	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r .venv/versions.txt
+	@$(BIN)/python -m tests.test_packages --versions | .audit-venv/bin/pip-audit --strict --no-deps --disable-pip \
+	--progress-spinner off -r /dev/stdin || { echo "The audit failed: a package has a known vulnerability," \
+	"or the service that knows them did not answer for one (it needs the network). See above."; exit 1; }
 
 browser:  ## install a browser for the tests of the pages, if there is none and apt can
 	@command -v chromium || command -v chromium-browser || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
@@ -90,4 +96,4 @@ bench-training: $(READY) .bench-venv/.ready  ## training windows per second besi
 	$(BIN)/python -m benchmarks.training
 
 clean:  ## remove the environment and caches
-	rm -rf .venv .bench-venv .lowest-venv .newest-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .bench-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -1,7 +1,7 @@
 """The packages Fighter needs: their licences, their versions, and what its own archives hold.
 
-``python -m tests.test_packages`` prints the licence of every package that a user may get, and with
-``--versions`` its version.
+``python -m tests.test_packages`` prints the licence of every package that a user may get, and fails
+if one is not allowed; with ``--versions`` it prints versions only.
 """
 
 import re
@@ -102,11 +102,16 @@ def allowed(expression: str) -> bool:
     return any({*choice.split(" AND ")} <= ALLOWED for choice in expression.split(" OR "))
 
 
+def refused(found: dict[str, Distribution]) -> dict[str, str]:
+    """Return the packages whose licence is not allowed."""
+    names = [name for name in found if not name.startswith(OTHER_TERMS)]
+    return {name: text for name in names if not allowed(text := licence(found[name]))}
+
+
 def test_the_licences_of_all_packages_are_allowed():
-    found = {name: licence(package) for name, package in packages().items()}
+    found = packages()
     assert {"torch", "numpy", "pandas", "matplotlib", "plotly"} <= found.keys()
-    refused = {name: text for name, text in found.items() if not allowed(text)}
-    assert {n: text for n, text in refused.items() if not n.startswith(OTHER_TERMS)} == {}
+    assert refused(found) == {}
 
 
 @pytest.mark.parametrize(
@@ -172,7 +177,10 @@ def test_the_sdist_holds_what_the_tests_need(archives):
 
 
 if __name__ == "__main__":
-    for name, package in packages().items():
+    installed = packages()
+    for name, package in installed.items():
         version = package.version.partition("+")[0]
-        row = f"{name:24}{version:16}{licence(package)}"
+        row = f"{name:28}{version:16}{licence(package)}"
         sys.stdout.write((f"{name}=={version}" if "--versions" in sys.argv else row) + "\n")
+    if refused(installed):
+        sys.exit(f"not allowed: {refused(installed)}")
