@@ -12,12 +12,11 @@ from fighter.cli.arguments import (
     UsageError,
     help_page,
     parse,
-    peek,
     read_arguments,
     require,
 )
 from fighter.cli.main import COMMANDS, main
-from fighter.cli.options import setting_arguments
+from fighter.cli.options import read_config, setting_arguments
 from fighter.models import MODELS, Fighter
 
 
@@ -64,7 +63,7 @@ ARGUMENTS = read_arguments(command)
         ("m --quiet f.csv", {"model": Path("m"), "file": "f.csv", "quiet": True}),
         ("m -", {"model": Path("m"), "file": "-"}),
         ("m --level 80 95", {"level": (80.0, 95.0)}),
-        ("m --level 80 f.csv", {"level": (80.0,), "file": "f.csv"}),
+        ("m --level 80 --quiet f.csv", {"level": (80.0,), "quiet": True, "file": "f.csv"}),
         ("m --level None", {"level": None}),
         ("m --level -1 -2e3", {"level": (-1.0, -2000.0)}),
         ("m --past a b", {"past": ("a", "b")}),
@@ -112,16 +111,16 @@ def test_a_wrong_value_names_its_flag(text, argument, value):
 
 
 def test_what_is_required_must_be_there():
-    with pytest.raises(UsageError, match="MODEL is missing; it stands before --past"):
-        require(ARGUMENTS, parse(ARGUMENTS, ["--past", "a", "model"]))
+    for texts in (["--past", "a", "model"], ["--level", "80", "model"]):
+        with pytest.raises(UsageError, match="MODEL is missing; it stands before"):
+            parse(ARGUMENTS, texts)
     require(ARGUMENTS, {"model": Path("m")})
 
 
 @pytest.mark.parametrize("texts", [["--model", "naive"], ["x", "--model=naive"]])
-def test_a_flag_is_read_ahead(texts):
-    assert peek(texts, "--model") == "naive"
-    assert peek([*texts, "--other"], "--other") is None
-    assert peek([], "--model") is None
+def test_the_model_is_read_ahead_of_the_other_flags(texts):
+    assert read_config([*texts, "--other", "3"]) == {"model": "naive"}
+    assert read_config(["--model", "--other"]) == read_config([]) == {}
 
 
 def test_the_help_shows_every_argument_once(monkeypatch):
@@ -131,7 +130,7 @@ def test_the_help_shows_every_argument_once(monkeypatch):
     assert all(len(line) <= 60 for line in page.splitlines())
     assert page.count("\n  --") == len(ARGUMENTS) - 2
     assert "the model, whose help has two" in page
-    assert "--[no-]bounds" in page
+    assert "--bounds, --no-bounds" in page
     assert "  --quiet  " in page
     assert "mae|mse" in page
     assert "(default: mae)" in page

@@ -4,6 +4,7 @@ Names, types, defaults and help texts come from the dataclasses of the settings;
 twice. Which flags a model has is known once ``--model`` is, so that flag is read first.
 """
 
+import argparse
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -14,7 +15,7 @@ from ..errors import FighterError
 from ..forecasting.config import Config, Frame, Training, nest
 from ..forecasting.forecaster import Forecaster
 from ..models import MODELS, find_model
-from .arguments import REQUIRED, Argument, Shown, peek, read_docs
+from .arguments import REQUIRED, Argument, Shown, read_helps
 
 _GROUPS = {"forecast": ("horizon", "lookback", "level", "quantiles"), "model": ("model",)}
 _GROUPS |= {"training": ("validation", "seed", "device")}
@@ -30,9 +31,13 @@ CONFIG = Argument(
 
 def read_config(texts: Sequence[str]) -> dict[str, Any]:
     """Return the settings in the ``--config`` file, checked; the flag ``--model`` replaces its."""
-    path, model = peek(texts, "--config"), peek(texts, "--model")
-    given = {} if path is None else _read_file(Path(path))
-    given |= {} if model is None else {"model": model}
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    early.add_argument("--config", nargs="?", type=Path)
+    early.add_argument("--model", nargs="?")
+    flags, _ = early.parse_known_args(texts)
+    path = flags.config
+    given = {} if path is None else _read_file(path)
+    given |= {} if flags.model is None else {"model": flags.model}
     find_model(given.get("model", "fighter"))  # an unknown name is the flag's fault, not the file's
     settings = {name: value for name, value in given.items() if name != "quiet"}
     try:
@@ -76,7 +81,7 @@ def make_forecaster(settings: Mapping[str, Any], *, verbose: bool) -> Forecaster
 def _from_fields(kind: type, documented: type, group: Any) -> list[Argument]:
     helps: dict[str, str] = {}
     for base in reversed(documented.__mro__):
-        helps |= read_docs(base)[1]
+        helps |= read_helps(base)
     return [
         Argument(
             f.name,
