@@ -93,6 +93,8 @@ def check_target(path: Path, suffixes: tuple[str, ...] = ()) -> None:
         raise FighterError(f"{path} cannot be written: its name must end in {', '.join(suffixes)}")
     if suffixes and path.is_dir():
         raise FighterError(f"{path} is a folder: give the name of a file")
+    if not suffixes and path.is_file():
+        raise FighterError(f"{path} is a file: give the name of a folder")
     existing = next(place for place in (path, *path.absolute().parents) if place.exists())
     if existing != path and not existing.is_dir():
         raise FighterError(f"{path} cannot be written: {existing} is a file, not a folder")
