@@ -5,31 +5,14 @@ from typing import Any, Self
 
 import torch
 
-from .errors import FighterError, did_you_mean
+from .errors import FighterError, Settings, did_you_mean
 from .training import World
 
 
-class Estimator:
+class Estimator(Settings):
     """A dataclass whose fields are its settings, in the manner of scikit-learn."""
 
     device: str | None
-
-    def __new__(cls, *_: Any, **settings: Any) -> Self:
-        """Refuse settings that do not exist, with advice."""
-        for name, value in settings.items():
-            if name not in cls.setting_names():
-                raise FighterError(cls.advise(name), argument=name, value=value)
-        return super().__new__(cls)
-
-    @classmethod
-    def advise(cls, name: str) -> str:
-        """Say what to do about a setting that does not exist."""
-        return f"there is no such setting.{did_you_mean(name, cls.setting_names())}"
-
-    @classmethod
-    def setting_names(cls) -> list[str]:
-        """Return the names of the constructor's arguments."""
-        return [f.name for f in fields(cls) if f.init]  # pyright: ignore[reportArgumentType]
 
     def nested_settings(self) -> dict[str, Any]:
         """Return the settings that are dataclasses themselves, by name."""
@@ -68,6 +51,12 @@ class Estimator:
         vars(self).update(changed.get_params(deep=False))
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, whose searches ask for it."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(None, TargetTags(required=False), input_tags=InputTags(allow_nan=True))
+
     def __repr__(self) -> str:
         """Show the settings that differ from their defaults."""
         return _changed(self)
@@ -83,9 +72,9 @@ def resolve_device(device: str | None) -> torch.device:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     try:
         found = torch.device(device or ("cuda" if gpus else "cpu"))
-    except (RuntimeError, TypeError):
-        found = None
-    if found is None or found.type not in ("cpu", "cuda"):
+    except (RuntimeError, TypeError) as error:
+        raise _no_device(device, "there is no such device", gpus) from error
+    if found.type not in ("cpu", "cuda"):
         raise _no_device(device, "needs cpu or cuda", gpus)
     if found.type == "cpu":
         return found

@@ -231,7 +231,6 @@ def evaluate(
     table, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
     scores = messages.with_mean(loaded.evaluate(panel, last=last))
-    messages.note_if_trained_on(loaded, panel, last)
     if out:
         write(scores, out)
     elif sys.stdout.isatty():

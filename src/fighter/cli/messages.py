@@ -84,13 +84,15 @@ def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: 
     rows = model.plan.validation
     if not rows:
         return "score     none: the table is too short for validation rows"
+    from ..forecasting.evaluate import scores
+
     models = {"": model, "seasonal naive": simple["naive"], "last value": simple["repeat"]}
-    scores = {name: fitted.evaluate(panel, last=rows) for name, fitted in models.items()}
-    errors = {name: table["scaled_mae"].mean() for name, table in scores.items()}
+    results = {name: scores(fitted.fitted, panel, rows) for name, fitted in models.items()}
+    errors = {name: float(np.nanmean(table["scaled_mae"])) for name, table in results.items()}
     others = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if name)
     best = min(errors, key=lambda name: errors[name])
     text = (
-        f"score     mean absolute error {errors['']:.4f} on {scores['']['windows'].max():,} "
+        f"score     mean absolute error {errors['']:.4f} on {results['']['windows'].max():,} "
         f"validation windows, in standard deviations of each series; {others}"
     ) + (f": {best} is better here" if best else "")
     return fill(text)
@@ -104,14 +106,3 @@ def with_mean(scores: Any) -> Any:
     result = scores.astype(dict.fromkeys(ids, "object"))
     result.loc[len(result)] = {**dict.fromkeys(ids, "(mean)"), **mean.iloc[0]}
     return result.astype({"windows": int})
-
-
-def note_if_trained_on(model: "Forecaster", panel: Panel, last: int | None) -> None:
-    """Warn if the scored rows were part of the training table."""
-    scored, trained = panel.times[max(panel.length - last, 0) if last else 0], model.fitted.context
-    if scored <= trained.times[-1]:
-        print(
-            f"note: the model has seen the rows until {panel.freq.show(int(trained.times[-1]))}, "
-            "and some of these windows lie there; --last N scores only the last N rows",
-            file=sys.stderr,
-        )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import METRICS, naming
-from ..errors import needs_extra
+from ..errors import needs_package
 
 
 def say(text: str) -> None:
@@ -95,7 +95,7 @@ class MetricLog:
         if folder is None:
             return
         if tensorboard:
-            with needs_extra("tensorboard", "track"):
+            with needs_package("tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
         self._path = folder / METRICS
