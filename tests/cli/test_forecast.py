@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from fighter.cli.messages import in_flags
 from fighter.data.datasets import catalogue
 from fighter.forecasting import fitted
 from fighter.models import MODELS
+from fighter.training import loop
+from fighter.training.checkpoint import write_tensors
 
 SETTINGS = {"horizon": 4, "lookback": 12, "width": 8, "heads": 2, "max_epochs": 1, "level": [80]}
 FLAGS = ["--horizon", "4", "--lookback", "12", "--width", "8", "--heads", "2"]
@@ -120,6 +123,60 @@ def test_a_finished_model_is_not_overwritten_by_accident(table, model, tmp_path,
     assert main([*command, str(tmp_path / "m"), "--quiet"]) == 0
     assert main([*command, str(tmp_path / "m"), "--quiet", "--overwrite"]) == 0
     assert len((tmp_path / "m" / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl", "config.json", "notes.txt"])
+def test_files_of_others_are_left_alone_and_nothing_is_trained(table, tmp_path, capsys, name):
+    (tmp_path / name).write_text("precious")
+    for command in (["fit", "no table is read", "--out"], ["forecast", str(table), "--save"]):
+        assert main([*command, str(tmp_path), *FLAGS]) == 1
+        assert "not a saved model" in capsys.readouterr().err
+    assert names(tmp_path) == {name}
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_cut_off_overwriting_resumes_and_the_older_model_stays(
+    table, tmp_path, capsys, monkeypatch
+):
+    out, again = tmp_path / "m", tmp_path / "again"
+    command = ["fit", str(table), *FLAGS, "--out", str(out)]
+    assert main([*command, "--quiet"]) == 0
+    older = Forecaster.load(out).predict()
+    command += ["--overwrite", "--max-epochs", "5", "--patience", "5"]
+    real = loop._Run.save
+
+    def stop(run, path):
+        if run.epoch == 3:
+            raise KeyboardInterrupt
+        real(run, path)
+
+    monkeypatch.setattr(loop._Run, "save", stop)
+    assert main(command) == 130
+    monkeypatch.undo()
+    assert Forecaster.load(out).predict().equals(older)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "resuming after epoch 2" in capsys.readouterr().err
+    assert names(out) == {"config.json", "model.safetensors", "metrics.jsonl"}
+    command[command.index(str(out))] = str(again)
+    assert main([*command, "--quiet"]) == 0
+    assert Forecaster.load(out).predict().equals(Forecaster.load(again).predict())
+    assert not Forecaster.load(out).predict().equals(older)
+
+
+def test_a_checkpoint_left_beside_its_model_is_removed(table, model, tmp_path):
+    out = tmp_path / "m"
+    shutil.copytree(model, out)
+    write_tensors({}, "state", "{}", out / "checkpoint.safetensors")
+    os.utime(out / "checkpoint.safetensors", (1, 1))
+    assert main(["fit", str(table), *FLAGS, "--out", str(out)]) == 1
+    assert names(out) == names(model)
+
+
+def test_a_rank_left_over_in_the_environment_does_not_silence(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    assert main(["fit", str(table), *FLAGS, "--out", str(tmp_path / "m")]) == 0
+    assert "saved in" in capsys.readouterr().out
 
 
 def test_predict_equals_the_library(table, model, tmp_path, capsys):
@@ -371,9 +428,8 @@ def test_a_closed_pipe_is_no_error():
 
 @pytest.mark.slow
 def test_fit_under_torchrun_prints_one_summary_and_saves_the_model(table, tmp_path):
-    """Every rank must take part in every fit, the naive comparison included."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    command += ["-m", "fighter", "fit", str(table), *FLAGS, "--device", "cpu"]
+    command += ["-m", "fighter", "fit", str(table), *FLAGS, "--device", "cpu", "--distributed"]
     run = subprocess.run(
         [*command, "--out", str(tmp_path / "m")],
         capture_output=True,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import torch.distributed
 from tyro.conf import Positional, arg
 
-from .._files import CHECKPOINT, CONFIG, METRICS, check_target
+from .._files import WEIGHTS, check_folder, check_target, remove_useless_checkpoint
 from ..data import Panel
 from ..data.files import WRITABLE, open_table, write_table
 from ..errors import FighterError
@@ -67,7 +67,7 @@ def forecast(
     """
     _check_targets(out, plot, report)
     if save:
-        check_target(save)
+        check_folder(save)
     table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future_file, static))
     say = _speaker(settings)
     model, panel = _train(table, settings, say, fixed, ahead)
@@ -85,6 +85,7 @@ def fit(
     out: Folder,
     overwrite: bool = False,
     tensorboard: bool = False,
+    distributed: bool = False,
     static: OptionalFile = None,
     data_dir: OptionalFolder = None,
 ) -> None:
@@ -94,32 +95,31 @@ def fit(
 
     Example: fighter fit load.parquet --horizon 24 --level 80 --out model
 
-    On several devices: torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 …
+    On several devices:
+        torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 … --distributed
 
     Args:
         file: CSV or Parquet, long or wide, or the name of a known data set.
         settings: Settings that are left out are chosen from the data.
         out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
-        overwrite: start again and replace what the folder holds.
+        overwrite: replace the model in the folder when training is done; a run that was cut off
+            resumes with the same flag, and other unfinished runs are dropped.
         tensorboard: also write TensorBoard's files to the folder.
+        distributed: train together with the other processes that torchrun started.
         static: table with one row per series, for static covariates.
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
     """
-    check_target(out)
-    if (out / CONFIG).exists() and not overwrite:
+    check_folder(out)
+    if (out / WEIGHTS).exists() and not overwrite:
+        remove_useless_checkpoint(out)
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
+    if distributed:
+        World.join(settings.device)
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
     say = _speaker(settings)
-    if overwrite and is_rank_zero():
-        for name in (METRICS, CHECKPOINT):
-            (out / name).unlink(missing_ok=True)
-    fresh = not out.exists()
+    places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
-        _train(table, settings, say, fixed, folder=out, tensorboard=tensorboard)
-    except BaseException:
-        if fresh and is_rank_zero() and out.exists() and not any(out.iterdir()):
-            out.rmdir()  # there is nothing to resume from
-        raise
+        _train(table, settings, say, fixed, distributed=distributed, **places)
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
@@ -211,11 +211,9 @@ def _train(
     model.fit(panel, **where)
     say(messages.about_plan(model))
     say(messages.about_training(model, time.monotonic() - start))
-    if not settings.quiet:  # every rank fits, because ranks wait for each other
-        naive = _seasonal_naive(model).fit(panel)
-        if is_rank_zero():
-            say(messages.about_score(model, naive, panel))
-        World.join(model.torch_device).wait()  # the others leave when rank 0 has scored
+    if not settings.quiet and is_rank_zero():
+        say(messages.about_score(model, _seasonal_naive(model).fit(panel), panel))
+    World.joined().wait()  # the others leave when rank 0 has scored
     return model, panel
 
 

@@ -1,6 +1,5 @@
 """What the command line says: notes, errors with flags, and sentences about a model."""
 
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,8 +19,10 @@ SHOWN_ROWS = 8
 
 
 def is_rank_zero() -> bool:
-    """Return True on rank 0, the only process of ``torchrun`` that logs and writes."""
-    return os.environ.get("RANK", "0") == "0"
+    """Return True on rank 0, of processes that train together the only one that logs and writes."""
+    from ..training import World  # here, because it loads torch, which few commands need
+
+    return World.joined().first
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
+from ..data.dates import check_format
 from ..errors import (
     FighterError,
     Settings,
@@ -101,8 +102,8 @@ class Training(Settings):
 
 # What a warm start may change: how the table is read, and how the network is trained.
 MAY_CHANGE = (
-    "training", "id_col", "time_col", "target_col", "missing_values", "validation", "seed",
-    "device", "verbose",
+    "training", "id_col", "time_col", "target_col", "date_format", "missing_values", "validation",
+    "seed", "device", "verbose",
 )  # fmt: skip
 _LISTS = {"level": Real, "quantiles": Real, "past": str, "future": str, "missing_values": Real}
 
@@ -120,6 +121,7 @@ class Config:
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
+    date_format: str | None = None
     id_col: str = "unique_id"
     time_col: str = "ds"
     target_col: str = "y"
@@ -142,6 +144,7 @@ class Config:
                 )
         for name in _LISTS:
             _check_list(name, getattr(self, name))
+        check_format(self.date_format)
         check_count("horizon", self.horizon)
         for name, least in (("lookback", 1), ("validation", 0)):
             if getattr(self, name) is not None:

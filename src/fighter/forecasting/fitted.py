@@ -4,7 +4,6 @@ import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -213,16 +212,15 @@ def fit_panel(
     device: torch.device,
     start: Fitted | None = None,
     change: Change | None = None,
-    folder: Path | None = None,
-    tensorboard: bool = False,
+    world: World = World(),  # noqa: B008
+    **places: Any,
 ) -> Fitted:
     """Train on a panel.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
-    studies; metrics and checkpoints go to ``folder``.
+    studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
+    metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
-    if tensorboard and folder is None:
-        raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
     preprocessing = (
@@ -249,11 +247,10 @@ def fit_panel(
         validation if len(validation) else None,
         _recipe(config, plan),
         start_step=start_step,
-        world=World.join(device),
+        world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
-        folder=folder,
-        tensorboard=tensorboard,
+        **places,
     )
     shifts = None
     if plan.quantiles and len(validation):
@@ -331,12 +328,14 @@ def read_panel(
         time_col=config.time_col,
         target_col=config.target_col,
         freq=config.freq,
+        date_format=config.date_format,
         past=tuple(config.past),
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
         scheme=None if trained is None else trained.scheme,
     )
+    panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
     return panel

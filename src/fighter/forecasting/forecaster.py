@@ -11,7 +11,7 @@ from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
 from ..explain import TemporalGraph
 from ..models import ForecastNet
-from ..training import World, remove_checkpoint
+from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
 from .autoconfig import Plan
@@ -50,7 +50,10 @@ class Forecaster(Config, Estimator):
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
-        freq: step of the time axis, such as "h" or "10min" (default: inferred).
+        freq: step of the time axis, such as "h", "10min" or "h[Mon-Fri 09:00-17:00]" (default:
+            inferred).
+        date_format: how dates are written in text, such as "%d/%m/%y", in the codes of Python's
+            strptime (default: found if it is certain).
         id_col: column of a long table that names the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
@@ -68,6 +71,7 @@ class Forecaster(Config, Estimator):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._fitted: Fitted | None = None
+        self._rank = 0  # among the processes that trained together
 
     def nested_settings(self) -> dict[str, Any]:
         """Return model, frame and training as config objects."""
@@ -81,7 +85,9 @@ class Forecaster(Config, Estimator):
         static: Any = None,
         warm_start: bool = False,
         folder: str | Path | None = None,
+        overwrite: bool = False,
         tensorboard: bool = False,
+        distributed: bool = False,
     ) -> Self:
         """Train on a table.
 
@@ -92,21 +98,21 @@ class Forecaster(Config, Estimator):
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
+            overwrite: start again if ``folder`` has a checkpoint of another run (default: refuse).
             tensorboard: also write TensorBoard's files to ``folder``.
+            distributed: train together with the other processes of ``torchrun``; rank 0 saves.
         """
         if y is not None:
             raise FighterError("the table holds the targets: leave it out", argument="y")
-        where, config = Path(folder) if folder else None, self.copy()
-        start = (self._fitted or self.fitted) if warm_start else None
-        panel = start.read_again(config, df, static) if start else read_panel(config, df, static)
-        device = self.torch_device
-        self._fitted = fit_panel(
-            config, panel, device=device, start=start, folder=where, tensorboard=tensorboard
-        )
-        if where is not None:
-            self.save(where)
-            if World.join(device).first:
-                remove_checkpoint(where)
+        config, start = self.copy(), (self._fitted or self.fitted) if warm_start else None
+        world = World.join(self.device) if distributed else World()
+        with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
+            read = start.read_again if start else read_panel
+            options = {"device": self.torch_device, "start": start, "world": world, **places}
+            fitted = fit_panel(config, read(config, df, static), **options)
+            self._fitted, self._rank = fitted, world.rank
+            if folder and world.first:
+                _storage.write_folder(Path(folder), *pack(self._fitted))
         return self
 
     def predict(
@@ -242,11 +248,8 @@ class Forecaster(Config, Estimator):
 
     def save(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
-        config, tensors = pack(self.fitted)
-        world = World.join(self.fitted.device)
-        if world.first:
-            _storage.save_folder(Path(folder), config, tensors)
-        world.wait()
+        if self._rank == 0:  # of processes that trained together, the others do nothing
+            _storage.save_folder(Path(folder), *pack(self.fitted))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
@@ -255,6 +258,7 @@ class Forecaster(Config, Estimator):
         with _storage.loading(Path(folder), cls) as (config, tensors):
             fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
+        fitted.network.to(where)
         model._fitted = replace(fitted, config=model.copy())
         return model
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from .._files import METRICS
+from .._files import METRICS, naming
 from ..errors import needs_extra
 
 
@@ -22,6 +22,8 @@ class Progress:
         self._lines: TextIO | None = sys.stderr if show else None
         self._start, self._epochs, self._done = time.monotonic(), epochs, done
         self._last = self._start
+        if self._lines is not None and done:
+            self._lines.write(f"resuming after epoch {done} of at most {epochs}\n")
         if show and sys.stderr.isatty():
             try:
                 from tqdm.auto import tqdm
@@ -74,14 +76,15 @@ class MetricLog:
             with needs_extra("tensorboard", "track"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / METRICS
-        self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
+        with naming(self._path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
 
     def write(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch."""
         if self._path:
-            with self._path.open("a") as file:
+            with naming(self._path), self._path.open("a") as file:
                 file.write(json.dumps(record) + "\n")
         if self._board:
             for name, value in record.items():
