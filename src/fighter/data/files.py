@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from .._files import atomic_write
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError, needs_package
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET = (".parquet", ".pq")
@@ -85,7 +85,7 @@ def write_table(table: Any, path: str | Path) -> None:
 
 def import_pandas() -> ModuleType:
     """Import pandas, which only files and tables of its type need."""
-    with needs_extra("pandas", "cli"):
+    with needs_package("pandas"):
         import pandas
     return pandas
 
