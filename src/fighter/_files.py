@@ -154,7 +154,7 @@ def _is_ours(path: Path) -> bool:
         else:
             found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, SafetensorError, ValueError):
-        return False
+        return not path.exists()  # another process may have replaced it just now
     return isinstance(found, dict) and _KEYS[path.name] <= found.keys()
 
 
