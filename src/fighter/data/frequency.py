@@ -374,7 +374,7 @@ def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) 
     kinds = {
         "end": _is_month_end(days),
         "": month_days == usual,
-        str(usual): month_days == np.minimum(usual, _month_day(last - 1)),
+        str(usual): month_days == np.minimum(usual, _month_day(last - _DAY)),
         "first weekday": days == np.busday_offset(first, 0, roll="forward"),
         "last weekday": days == np.busday_offset(last, -1, roll="forward"),
     }
