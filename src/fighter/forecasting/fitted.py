@@ -70,7 +70,9 @@ class Fitted:
         panel = read_panel(self.config, df, static, self.preprocessing)
         if static is None and trained.static.shape[1]:
             panel = borrow_static(panel, trained)
-        return self.preprocessing.align(panel, alternative or self.alternative)
+        panel = self.preprocessing.align(panel, alternative or self.alternative)
+        self.preprocessing.start_step(panel)  # refuses a table on another grid
+        return panel
 
     @property
     def alternative(self) -> str:

@@ -80,9 +80,13 @@ class Preprocessing:
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
         freq, first = panel.freq, int(panel.times[0])
-        if first >= self.origin:
-            return int(freq.positions(np.array([first]), self.origin)[0])
-        return -int(freq.positions(np.array([self.origin]), first)[0])
+        slots, off = freq.locate(np.array([max(first, self.origin)]), min(first, self.origin))
+        if off.any():
+            begins = f"the table begins at {freq.show(first)}, which is not on the time grid of the"
+            trained = f"training table, {freq} from {freq.show(self.origin)}"
+            remedy = "shift the stamps to that grid, or fit a model to this table"
+            raise FighterError(f"{begins} {trained}; {remedy}", argument="freq", value=str(freq))
+        return int(slots[0]) if first >= self.origin else -int(slots[0])
 
     def windows(
         self,
