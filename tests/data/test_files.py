@@ -89,8 +89,8 @@ def test_a_table_is_opened_by_file_or_by_name(tmp_path, monkeypatch):
     assert open_table("ETTh1") == ("ETTh1", None, True)
 
 
-def test_without_pandas_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_pandas_the_package_is_named(tmp_path, monkeypatch):
     (tmp_path / "a.csv").write_text("y\n1\n")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(FighterError, match=r"fighter\[cli\]"):
+    with pytest.raises(FighterError, match="pip install pandas"):
         read_table(tmp_path / "a.csv")

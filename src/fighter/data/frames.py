@@ -103,7 +103,7 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
-        (*notes, *ahead_notes, *behind_notes), ends, first_row(table),
+        (*notes, *ahead_notes, *behind_notes), ends, like=first_row(table),
     )  # fmt: skip
 
 
