@@ -355,3 +355,15 @@ def test_tiny_values_are_forecast():
     df = pd.DataFrame({"ds": range(30), "y": 1e-50 * np.arange(30.0)})
     forecast = small("repeat", horizon=1).fit(df).predict()["RepeatLast"]
     np.testing.assert_allclose(forecast, 2.9e-49, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("freq", "shift"), [("W", "1D"), ("h", "30min"), ("B", "10h")])
+def test_later_rows_on_another_grid_are_refused_with_their_stamp(freq, shift):
+    times = pd.date_range("2024-01-01", periods=70, freq=freq)
+    df = pd.DataFrame({"ds": times, "y": np.arange(70.0)})
+    model = small("repeat", horizon=3).fit(df[:60])
+    later = df[60:].assign(ds=times[60:] + pd.Timedelta(shift))
+    with pytest.raises(FighterError) as error:
+        model.predict(later)
+    assert (error.value.argument, error.value.value) == ("freq", freq)
+    assert f"{later['ds'].iloc[0]:%Y-%m-%d}" in str(error.value)
