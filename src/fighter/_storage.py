@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ._files import CHECKPOINT, CONFIG, METRICS, WEIGHTS, atomic_write, part_path
+from .data.columns import SeriesKey
 from .errors import FighterError
 from .training.checkpoint import write_tensors
 
@@ -106,7 +107,9 @@ def _plain(value: Any) -> Any:
 
 
 def read_id(value: Any) -> Any:
-    """Return an id as it was before it was saved."""
+    """Return an id as it was before it was saved; a list is an id over several columns."""
+    if isinstance(value, list):
+        return SeriesKey(map(read_id, value))
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()

@@ -193,7 +193,7 @@ def evaluate(
     loaded = Forecaster.load(model, device=device)
     table, fixed = (_optional_table(name, data_dir) for name in (file, static))
     panel = loaded.read(table, fixed)
-    scores = messages.with_mean(loaded.evaluate(panel, last=last), loaded.id_col)
+    scores = messages.with_mean(loaded.evaluate(panel, last=last), panel.id_cols)
     print(scores.to_string(index=False, float_format="{:.4g}".format))
     messages.note_if_trained_on(loaded, panel, last)
     if out:

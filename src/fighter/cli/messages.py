@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +111,12 @@ def about_score(model: "Forecaster", naive: "Forecaster", panel: Panel) -> str:
     )
 
 
-def with_mean(scores: Any, id_col: str) -> Any:
+def with_mean(scores: Any, id_cols: Sequence[str]) -> Any:
     """Append a row with the mean over all series."""
-    numbers = scores.drop(columns=id_col)
+    numbers = scores.drop(columns=list(id_cols))
     mean = numbers.mean().to_frame().T.assign(windows=numbers["windows"].max())
-    result = scores.astype({id_col: "object"})
-    result.loc[len(result)] = {id_col: "(mean)", **mean.iloc[0]}
+    result = scores.astype(dict.fromkeys(id_cols, "object"))
+    result.loc[len(result)] = {**dict.fromkeys(id_cols, "(mean)"), **mean.iloc[0]}
     return result.astype({"windows": int})
 
 

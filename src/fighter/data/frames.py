@@ -7,10 +7,26 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, open_frame
-from .forecast_table import first_row
+from .columns import (
+    as_table,
+    column_name,
+    column_names,
+    factorise,
+    listing,
+    missing_column,
+    open_frame,
+)
 from .frequency import Frequency
-from .layout import Layout, find_time_column, is_marked, lift_index, read_layout, read_numbers
+from .layout import (
+    DEFAULT_ID,
+    DEFAULT_TARGET,
+    Layout,
+    find_time_column,
+    is_marked,
+    lift_index,
+    read_layout,
+    read_numbers,
+)
 from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
 from .panel import Panel, Scheme
 from .static import encode_static
@@ -21,25 +37,30 @@ from .time_grid import TimeGrid, first_rows, place_covariates
 def to_panel(
     table: Any,
     *,
-    id_col: str = "unique_id",
+    id_col: str | Sequence[str] = DEFAULT_ID,
     time_col: str = "ds",
-    target_col: str = "y",
+    target_col: str = DEFAULT_TARGET,
     freq: str | int | Frequency | None = None,
-    past: str | Sequence[str] = (),
-    future: str | Sequence[str] = (),
+    past: str | Sequence[str] | None = (),
+    future: str | Sequence[str] | None = (),
     static: Any = None,
-    missing_values: float | Sequence[float] = (),
+    missing_values: float | Sequence[float] | None = (),
+    columns: Sequence[str] | None = (),
+    drop: Sequence[str] | None = (),
     scheme: Scheme | None = None,
 ) -> Panel:
     """Read a table onto a regular time grid.
 
     ``to_panel(df)`` reads a long table ``unique_id, ds, y``, a single series ``ds, y``, or a wide
-    table with one column per series. Rows may come in any order. Of repeated time stamps the first
-    row is kept. Gaps and empty cells are not observed. ``panel.data_notes`` say what was found.
+    table with one column per series. Rows may come in any order. Of equal rows the first is kept;
+    rows of one series and time whose values differ are refused. Gaps and empty cells are not
+    observed. A long table whose id columns are not named is recognised if only one reading makes
+    sense. ``panel.data_notes`` say what was found.
 
     Args:
-        table: a pandas, polars or pyarrow table.
-        id_col: id column of a long table (default: "unique_id").
+        table: a pandas, polars or pyarrow table, a pandas series with a time index, a dictionary of
+            columns, or a list of rows.
+        id_col: id column or columns of a long table (default: "unique_id").
         time_col: time column (default: "ds", or the only column that looks like one).
         target_col: target column of a long table or a single series (default: "y").
         freq: frequency of the time stamps (default: inferred).
@@ -47,16 +68,35 @@ def to_panel(
         future: covariates also known in the future.
         static: table of static covariates, one row per series.
         missing_values: numbers that stand for missing data, such as -9999.
+        columns: read only these columns, and those named above (default: all).
+        drop: columns to leave out.
         scheme: ``panel.scheme`` of an earlier table, which this one then follows.
     """
-    past = _names(past) or tuple(scheme.past_names if scheme else ())
-    future = _names(future) or tuple(scheme.future_names if scheme else ())
+    id_cols, time_col = column_names(id_col, "id_col"), column_name(time_col, "time_col")
+    target_col = column_name(target_col, "target_col")
+    if not id_cols:
+        raise FighterError("needs the name of a column", argument="id_col", value=id_col)
+    if scheme and (id_cols, target_col) == ((DEFAULT_ID,), DEFAULT_TARGET):
+        id_cols, target_col = scheme.id_cols, scheme.target_col  # they may have been recognised
+    past, future = column_names(past, "past"), column_names(future, "future")
+    past = past or tuple(scheme.past_names if scheme else ())
+    future = future or tuple(scheme.future_names if scheme else ())
     marks = _marks(missing_values)
     if both := set(past) & set(future):
         reason = f"{listing(sorted(both))} cannot be both a past and a future covariate"
         raise FighterError(reason, argument="future", value=future)
     wall = scheme.axis["wall"] if scheme else None
-    layout = read_layout(table, id_col, time_col, target_col, (*past, *future), wall)
+    layout = read_layout(
+        table,
+        id_cols,
+        time_col,
+        target_col,
+        dict.fromkeys(past, "past") | dict.fromkeys(future, "future"),
+        wall=wall,
+        columns=column_names(columns, "columns"),
+        drop=column_names(drop, "drop"),
+        known=scheme.series_cols if scheme else None,
+    )
     step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
     grid = TimeGrid.of(layout, step)
     locator = Locator(layout.ids, grid.times, step)
@@ -68,7 +108,7 @@ def to_panel(
     # In a long table with such rows, each series ends with its own last target.
     rows = observed[:length] if future and not wide else present
     ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
-    notes = _zone_notes(layout.axis)
+    notes = [*layout.notes, *_zone_notes(layout.axis)]
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
@@ -82,11 +122,12 @@ def to_panel(
     encoded, names, categories = None, (), {}
     if static is not None:
         earlier = scheme.static_categories if scheme else None
-        encoded, names, categories = encode_static(static, layout.ids, id_col, earlier)
+        encoded, names, categories = encode_static(static, layout.ids, layout.id_cols, earlier)
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
-        (*notes, *ahead_notes, *behind_notes), ends, first_row(table),
+        (*notes, *ahead_notes, *behind_notes), ends, layout.id_cols, layout.target_col,
+        layout.series_cols, layout.frame.head(1).to_native(),
     )  # fmt: skip
 
 
@@ -95,7 +136,6 @@ def future_values(
     table: Any,
     horizon: int,
     *,
-    id_col: str = "unique_id",
     time_col: str | None = None,
     needed: np.ndarray | None = None,
     missing_values: float | Sequence[float] = (),
@@ -104,10 +144,9 @@ def future_values(
 
     Args:
         panel: the history.
-        table: a row per (id, time), or per time if all series share the values; rows of other
-            times are ignored. None for the rows of the first table that follow its last target.
+        table: a row per (id, time), with the id columns of the panel, or per time if all series
+            share the values; rows of other times are ignored. None for the rows of the first table that follow its last target.
         horizon: number of steps.
-        id_col: id column of the table (default: "unique_id").
         time_col: time column of the table (default: that of the panel).
         needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).
         missing_values: numbers that stand for missing data, such as -9999.
@@ -122,25 +161,28 @@ def future_values(
         values[: len(ahead)] = ahead
     else:
         time_col = time_col or panel.axis.name
-        frame, _ = open_frame(lift_index(table, id_col, time_col))
+        table = lift_index(as_table(table, "future"), panel.id_cols, time_col)
+        frame, _ = open_frame(table, "future")
         axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis.wall)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
-            remedy = "use the same type in both"
-            raise FighterError(f"the table of future covariates has {kinds}; {remedy}")
+            reason = f"the table of future covariates has {kinds}; use the same type in both"
+            raise FighterError(reason, argument="future")
         cells = read_numbers(frame, names, "future", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
-        if id_col in frame.columns:
-            table_ids, codes = factorise(frame[id_col])
+        if given := [name for name in panel.id_cols if name in frame.columns]:
+            if len(given) < len(panel.id_cols):
+                lacking = next(name for name in panel.id_cols if name not in given)
+                raise missing_column(lacking, "id_col", frame.columns)
+            table_ids, codes = factorise(frame, panel.id_cols)
             column_of = {name: i for i, name in enumerate(ids)}
             series = np.array([column_of.get(name, -1) for name in table_ids])[codes]
             rows = np.flatnonzero(use & (series >= 0))
-            rows = rows[first_rows(steps[rows] * len(ids) + series[rows])]
+            rows = _first_of(rows, steps * len(ids) + series, cells)
             values[steps[rows], series[rows]] = cells[rows]
         else:
-            rows = np.flatnonzero(use)
-            rows = rows[first_rows(steps[rows])]
+            rows = _first_of(np.flatnonzero(use), steps, cells)
             values[steps[rows]] = cells[rows, None]
     if needed is not None:
         values[:, ~needed] = 0.0
@@ -153,6 +195,19 @@ def future_values(
         reason = f"{what} {when}; the first is {first}; pass a table with these rows"
         raise FighterError(reason, argument="future")
     return values
+
+
+def _first_of(rows: np.ndarray, slots: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the first of the ``rows`` of each slot; refuse further ones with other values."""
+    kept = rows[first_rows(slots[rows])]
+    first = kept[np.searchsorted(slots[kept], slots[rows])]
+    differ = ~((cells[rows] == cells[first]) | (np.isnan(cells[rows]) & np.isnan(cells[first])))
+    if differ.any():
+        place = differ.any(axis=1).argmax()
+        where = f"rows {first[place]} and {rows[place]} of the table of future covariates"
+        reason = f"{where} have the same time and series but other values; keep one"
+        raise FighterError(reason, argument="future")
+    return kept
 
 
 def _place_targets(
@@ -194,16 +249,19 @@ def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
     return step
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
-    marks: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(missing_values, object)))
-    for mark in marks:
+def _marks(missing_values: float | Sequence[float] | None) -> tuple[float, ...]:
+    if missing_values is None:
+        return ()
+    marks = []
+    for mark in np.atleast_1d(np.asarray(missing_values, object)):
         if not isinstance(mark, Real):
             raise FighterError("needs numbers", argument="missing_values", value=mark)
-    return tuple(float(mark) for mark in marks)
+        try:
+            marks.append(float(mark))
+        except OverflowError:
+            reason = "holds a number that no cell can hold; leave it out"
+            raise FighterError(reason, argument="missing_values") from None
+    return tuple(marks)
 
 
 def _zone_notes(axis: TimeAxis) -> list[DataNote]:

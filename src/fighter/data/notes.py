@@ -17,10 +17,13 @@ class DataNote(NamedTuple):
 
     Kinds: ``zone`` (time stamps with a time zone), ``duplicates`` (repeated time stamps), ``gaps``
     (absent time stamps), ``unequal`` (series that begin late or end early), ``missing`` (empty
-    cells), ``sentinel`` (numbers that stand for missing data) and ``unused`` (columns).
+    cells), ``sentinel`` (numbers that stand for missing data), ``unused`` (columns), ``layout``
+    (id and target columns that were recognised) and ``text`` (numbers written as text).
     """
 
-    kind: Literal["zone", "duplicates", "gaps", "unequal", "missing", "sentinel", "unused"]
+    kind: Literal[
+        "zone", "duplicates", "gaps", "unequal", "missing", "sentinel", "unused", "layout", "text"
+    ]  # fmt: skip
     text: str
 
     def __str__(self) -> str:

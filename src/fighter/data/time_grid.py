@@ -41,7 +41,10 @@ class TimeGrid:
         if layout.series is not None:
             slots, columns = steps * width + layout.series, width
         counts = np.bincount(slots, minlength=length * columns).reshape(length, columns)
-        kept = first_rows(slots) if counts.max() > 1 else np.arange(len(slots))
+        kept = np.arange(len(slots))
+        if counts.max() > 1:
+            kept = first_rows(slots)
+            layout.check_repeats(slots, kept)
         duplicates = np.maximum(counts - 1, 0)
         return cls(freq.range(start, length), kept, slots[kept], counts > 0, duplicates)
 

@@ -99,12 +99,14 @@ class Config:
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
-    id_col: str = "unique_id"
+    id_col: str | Sequence[str] = "unique_id"
     time_col: str = "ds"
     target_col: str = "y"
     past: Sequence[str] = ()
     future: Sequence[str] = ()
     missing_values: Sequence[float] = ()
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
     validation: int | None = None
     seed: int = 0
     device: str | None = None
@@ -119,7 +121,7 @@ class Config:
                     argument=name,
                     value=getattr(self, name),
                 )
-        for name in ("level", "quantiles", "past", "future", "missing_values"):
+        for name in ("level", "quantiles", "past", "future", "missing_values", "columns", "drop"):
             value = getattr(self, name)
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
                 raise FighterError(f"needs a list, such as [{value!r}]", argument=name, value=value)

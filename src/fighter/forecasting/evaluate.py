@@ -56,7 +56,7 @@ def cross_validate(
         np.concatenate(times),
         {name: np.concatenate(columns) for name, columns in parts.items()},
         axis=panel.axis,
-        id_col=config.id_col,
+        id_cols=panel.id_cols,
         time_columns=("cutoff",),
     )
 
@@ -104,7 +104,7 @@ def _score_table(fitted: Fitted, panel: Panel, scores: Mapping[str, np.ndarray])
         panel.times[-1:],
         {name: values[None] for name, values in scores.items()},
         axis=panel.axis,
-        id_col=fitted.config.id_col,
+        id_cols=panel.id_cols,
     )
     return drop_column(table, panel.axis.name)
 

@@ -130,7 +130,7 @@ class Fitted:
             quantile_levels=self.plan.quantiles,
             interval_levels=self.config.interval_levels,
             axis=panel.axis,
-            id_col=self.config.id_col,
+            id_cols=panel.id_cols,
             like=panel.like,
         )
 
@@ -205,7 +205,7 @@ def group_by_end(
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
-        known = future_values(until, future, config.horizon, id_col=config.id_col, needed=needed)
+        known = future_values(until, future, config.horizon, needed=needed)
         yield until, known, ending
 
 
@@ -234,6 +234,8 @@ def read_panel(
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
+        columns=config.columns,
+        drop=config.drop,
         scheme=None if trained is None else trained.scheme,
     )
     if panel.data_notes:

@@ -50,12 +50,14 @@ class Forecaster(Config, Estimator):
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "h" or "10min" (default: inferred).
-        id_col: column of a long table that names the series (default: "unique_id").
+        id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
         past: covariate columns known only up to the present (default: none).
         future: covariate columns known in advance (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
+        columns: columns to read, besides those named above (default: all).
+        drop: columns to leave out (default: none).
         validation: rows at the end that choose the epoch and calibrate the intervals (default:
             15 % of the rows).
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the

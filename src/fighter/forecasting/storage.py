@@ -17,6 +17,7 @@ from .fitted import Fitted, build_network
 from .preprocessing import Preprocessing
 
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
+_LISTS = ("past", "future", "missing_values", "columns", "drop")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -73,13 +74,16 @@ def unpack(
         future_names=covariates["future"],
         static_names=covariates["static"],
         static_categories=scheme.static_categories,
+        id_cols=scheme.id_cols,
+        target_col=scheme.target_col,
+        series_cols=scheme.series_cols,
         like=config["table"],
         **arrays,
     )
     network = build_network(plan, context).to(device)
     network.load_state_dict(strip_prefix("network", tensors))
     settings = dict(config["settings"])
-    settings |= {name: tuple(settings[name]) for name in ("past", "future", "missing_values")}
+    settings |= {name: tuple(settings.get(name) or ()) for name in _LISTS}
     settings |= {
         "model": _read_model(settings["model"]),
         "frame": Frame(**settings["frame"]),
@@ -134,9 +138,11 @@ def _take(settings: dict[str, Any], kind: type, renamed: Mapping[str, str]) -> d
 
 def _plain_settings(config: Config) -> dict[str, Any]:
     settings = {f.name: getattr(config, f.name) for f in fields(Config)}
-    for name in ("level", "quantiles", "past", "future", "missing_values"):
+    for name in ("level", "quantiles", *_LISTS):
         if settings[name] is not None:
             settings[name] = as_list(settings[name])
+    if not isinstance(config.id_col, str):
+        settings["id_col"] = list(config.id_col)
     return {name: _plain(value) for name, value in settings.items()}
 
 
