@@ -133,7 +133,7 @@ def numbers(
     cells = column.to_list()
     values = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
-        if _is_missing(cell):
+        if is_missing(cell):
             continue
         try:
             if not isinstance(cell, int | float | Decimal | np.number | np.bool_):
@@ -172,9 +172,9 @@ def factorise(frame: nw.DataFrame, id_cols: Sequence[str]) -> tuple[tuple, np.nd
 
 def _factorise_column(column: nw.Series) -> tuple[tuple, np.ndarray]:
     remedy = "name those series or drop the rows"
-    if isinstance(column.dtype, nw.Object):
+    if isinstance(column.dtype, nw.Object | nw.List | nw.Array | nw.Struct | nw.Unknown):
         cells = column.to_list()
-        empty = np.array([_is_missing(cell) for cell in cells])
+        empty = np.array([is_missing(cell) for cell in cells])
         check_full(empty, "id_col", column.name, remedy)
         return number_cells(cells, "id_col", column.name)
     check_full(column.is_null().to_numpy(), "id_col", column.name, remedy)
@@ -202,9 +202,9 @@ def number_cells(
     return tuple(index), np.array(codes, np.int64)
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """Recognise None, NaN and pandas' NA and NaT; a signalling NaN cannot even be compared."""
-    nan = isinstance(cell, float) and cell != cell  # noqa: PLR0124
+    nan = isinstance(cell, float) and cell != cell
     return cell is None or nan or type(cell).__name__ in ("NAType", "NaTType")
 
 

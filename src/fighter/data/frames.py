@@ -231,7 +231,8 @@ def _place_targets(
     if (silent := ~observed.any(axis=0)).any():
         ids = [layout.ids[i] for i in np.flatnonzero(silent)]
         what = f"{len(ids)} of {len(layout.ids)} series have no observed value"
-        raise FighterError(f"{what}, {listing(ids, 3)}; drop them")
+        remedy = "leave the columns out (drop)" if layout.series_cols else "leave them out"
+        raise FighterError(f"{what}, {listing(ids, 3)}; {remedy}")
     values[~observed] = 0.0
     return values, observed, empty, notes
 

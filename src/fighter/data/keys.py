@@ -68,8 +68,10 @@ def is_constant(column: nw.Series, series: np.ndarray) -> bool:
     """Return True if every series has one value throughout, as an attribute of it has."""
     if not may_be_id(column) and not column.dtype.is_numeric():
         return False
-    codes = np.unique(numbers(column), return_inverse=True)[1] if column.dtype.is_numeric() else (
-        factorise(column.to_frame(), [column.name])[1]
+    codes = (
+        np.unique(numbers(column), return_inverse=True)[1]
+        if column.dtype.is_numeric()
+        else (factorise(column.to_frame(), [column.name])[1])
     )
     return len(np.unique(series * (codes.max() + 1) + codes)) == len(np.unique(series))
 

@@ -8,7 +8,15 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .columns import as_table, factorise, listing, missing_column, numbers, open_frame
+from .columns import (
+    as_table,
+    factorise,
+    is_missing,
+    listing,
+    missing_column,
+    numbers,
+    open_frame,
+)
 from .keys import distinct_rows, find_keys, is_constant, is_redundant
 from .notes import DataNote
 from .numerals import parse_numerals
@@ -108,18 +116,31 @@ def read_text(
     """
     notes, read = [], []
     for name, argument in roles.items():
-        if not isinstance(frame[name].dtype, nw.String | nw.Categorical | nw.Enum):
+        cells = _text_cells(frame[name])
+        if cells is None:
             continue
         alternative = {
             None: "leave the column out (drop), or name the id and target columns of a long table",
             "target_col": "correct it or leave it empty",
         }.get(argument, "encode categories as numbers, such as one column of 0 and 1 for each")
-        values, remark = parse_numerals(frame[name].to_list(), name, argument, alternative)
+        values, remark = parse_numerals(cells, name, argument, alternative)
         series = nw.Series.from_numpy(name, values, backend=frame.implementation)
         read.append(series)
         if remark:
             notes.append(DataNote("text", f"Text in column {name!r} was read: {remark}."))
     return frame.with_columns(*read) if read else frame, notes
+
+
+def _text_cells(column: nw.Series) -> list[str | None] | None:
+    """Return the cells of a column that holds text, also beside numbers; None for any other."""
+    if isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum):
+        return column.to_list()
+    if not isinstance(column.dtype, nw.Object):
+        return None
+    cells = [None if is_missing(cell) else cell for cell in column.to_list()]
+    if not any(isinstance(cell, str) for cell in cells):
+        return None
+    return [None if cell is None else str(cell) for cell in cells]
 
 
 def read_layout(

@@ -69,7 +69,9 @@ def _numeric(word: str) -> bool:
 
 def _remark(texts: list[str], missing: np.ndarray, signs: set[str], words: list[str]) -> str:
     remarks = []
-    told = np.flatnonzero([empty and text != "" for empty, text in zip(missing, texts, strict=True)])
+    told = np.flatnonzero(
+        [empty and text != "" for empty, text in zip(missing, texts, strict=True)]
+    )
     if told.size:
         first = f"first: {texts[told[0]]!r} in row {told[0]}"
         remarks.append(f"{told.size} cells ({first}) as missing")

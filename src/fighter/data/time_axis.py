@@ -71,7 +71,7 @@ class TimeAxis:
     @classmethod
     def _read_objects(cls, name: str, cells: list) -> "tuple[TimeAxis, np.ndarray]":
         """Read strings and Python objects, parsing each distinct cell once."""
-        distinct, codes = number_cells(cells)
+        distinct, codes = number_cells(cells, "time_col", name)
         kinds = {type(cell).__name__ for cell in distinct}
         if kinds == {"str"}:
             stamps, aware = parse_dates(list(distinct), name)
