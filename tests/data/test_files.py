@@ -170,7 +170,7 @@ def test_standard_input_is_read(tmp_path, monkeypatch):
 
 
 def test_an_address_is_shown_as_typed():
-    with pytest.raises(FighterError, match="https://example.com/x.csv is an address"):
+    with pytest.raises(FighterError, match=r"https://example\.com/x\.csv is an address"):
         open_table("https://example.com/x.csv")
 
 

@@ -126,7 +126,12 @@ def _default(row: Any) -> Any:
 def _flag(kind: Any) -> Any:
     """Return the type of a flag: numbers are tried before text, metavars are short."""
     members = sorted(_members(kind), key=lambda member: member is str)
-    shown = "|".join(_metavar(member) for member in members if member is not NoneType)
+    several = Sequence[str] in members  # one text is a list of one
+    shown = "|".join(
+        _metavar(member)
+        for member in members
+        if member is not NoneType and not (several and member is str)
+    )
     metavar = None if kind is bool or "" in shown.split("|") else shown
     return Annotated[Union[tuple(members)], tyro.conf.arg(metavar=metavar, help_behavior_hint="")]  # noqa: UP007
 

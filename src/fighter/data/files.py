@@ -50,9 +50,8 @@ def open_table(
         files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_"))]
         return _join([p for p in files if p.name.casefold().endswith(READABLE)], text, encoding)
     if not path.exists() and has_magic(text):
-        return _join(
-            [p for p in map(Path, glob(text, recursive=True)) if p.is_file()], text, encoding
-        )
+        matches = map(Path, glob(text, recursive=True))  # noqa: PTH207  # it may be absolute
+        return _join([p for p in matches if p.is_file()], text, encoding)
     if path.exists() or path.suffix:
         return read_table(path, encoding=encoding)
     try:

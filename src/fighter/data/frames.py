@@ -145,7 +145,8 @@ def future_values(
     Args:
         panel: the history.
         table: a row per (id, time), with the id columns of the panel, or per time if all series
-            share the values; rows of other times are ignored. None for the rows of the first table that follow its last target.
+            share the values; rows of other times are ignored. None for the rows of the first table
+            that follow its last target.
         horizon: number of steps.
         time_col: time column of the table (default: that of the panel).
         needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).

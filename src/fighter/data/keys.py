@@ -94,7 +94,7 @@ def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
 
 
 def _combine(columns: list[np.ndarray], busiest: np.ndarray, together: int) -> np.ndarray | None:
-    """Number the distinct combinations in order of appearance; None if one slot has one twice."""
+    """Return the number of each combination, by appearance; None if one slot has one twice."""
     combined = columns[0]
     for codes in columns[1:]:
         combined = combined * (int(codes.max()) + 1) + codes

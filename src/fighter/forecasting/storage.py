@@ -55,7 +55,9 @@ def unpack(
     """Rebuild a fitted model from what :func:`pack` returned."""
     if config["format"] == 1:
         config, tensors = upgrade(config, tensors)
-    scheme = Scheme(**_tuples(config["scheme"]))
+    columns = {"id_cols": (config["settings"]["id_col"],)}  # models of 0.1 had one id column
+    columns |= {"target_col": config["settings"]["target_col"]}
+    scheme = Scheme(**columns | _tuples(config["scheme"]))
     ids = tuple(map(read_id, config["ids"]))
     scalers = [
         Scaler.from_state({k: v.numpy() for k, v in strip_prefix(name, tensors).items()})
