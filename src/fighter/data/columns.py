@@ -65,9 +65,7 @@ def as_table(table: Any, argument: str | None = None) -> Any:
         raise FighterError(reason, argument=argument)
     if nw.dependencies.is_pandas_series(table):
         return table.to_frame("y" if table.name is None else table.name)
-    rows = isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table)
-    columns = isinstance(table, dict) and all(hasattr(c, "__len__") for c in table.values())
-    if rows or columns:
+    if _is_rows(table) or _is_columns(table):
         try:
             return import_pandas().DataFrame(table)
         except ValueError as error:
@@ -79,6 +77,14 @@ def as_table(table: Any, argument: str | None = None) -> Any:
         reason = f"needs a pandas, polars or pyarrow table, not {type(table).__name__}{remedy}"
         raise FighterError(reason, argument=argument) from None
     return table
+
+
+def _is_rows(table: Any) -> bool:
+    return isinstance(table, list) and all(isinstance(row, Mapping) for row in table)
+
+
+def _is_columns(table: Any) -> bool:
+    return isinstance(table, dict) and all(hasattr(cell, "__len__") for cell in table.values())
 
 
 def column_name(name: Any, argument: str) -> str:
@@ -196,8 +202,8 @@ def number_cells(
     try:
         codes = [index.setdefault(cell, len(index)) for cell in cells]
     except TypeError:
-        row, cell = next((i, c) for i, c in enumerate(cells) if not _is_hashable(c))
-        reason = f"row {row} holds {type(cell).__name__} {str(cell)[:40]!r}, needs text or numbers"
+        cell = next(cell for cell in cells if not _is_hashable(cell))
+        reason = f"holds {type(cell).__name__} {str(cell)[:40]!r}, needs text or numbers"
         raise FighterError(reason, argument=argument, value=name) from None
     return tuple(index), np.array(codes, np.int64)
 

@@ -113,6 +113,7 @@ def to_panel(
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
         notes.append(DataNote("missing", f"{what}; treated as not observed."))
+    notes += _describe_ends(observed[:length], ends, layout.ids)
     notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
     ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
     if not wide:  # do not fill in covariates after the end of a series
@@ -236,6 +237,16 @@ def _place_targets(
         raise FighterError(f"{what}, {listing(ids, 3)}; {remedy}")
     values[~observed] = 0.0
     return values, observed, empty, notes
+
+
+def _describe_ends(observed: np.ndarray, ends: np.ndarray, ids: tuple) -> list[DataNote]:
+    """Describe series whose last rows have no observed value: they are forecast after these."""
+    empty = ends - (len(observed) - observed[::-1].argmax(axis=0))
+    if not empty.any():
+        return []
+    what = f"{int((empty > 0).sum())} series end in rows without an observed value"
+    most = f"{ids[empty.argmax()]!r} in {empty.max()} of them"
+    return [DataNote("missing", f"{what}, {most}; forecasts begin after the last row.")]
 
 
 def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:

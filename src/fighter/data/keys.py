@@ -90,7 +90,8 @@ def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
         unnamed = name in ("", "unnamed0") and column.dtype.is_integer()
         steps = np.diff(cells)
         return bool((steps > 0).all() if unnamed else (steps == 1).all())
-    return any(np.array_equal(cells, values) for values in (part(clock) if part else ()))
+    values = part(clock) if part and clock is not None else ()
+    return any(np.array_equal(cells, other) for other in values)
 
 
 def _combine(columns: list[np.ndarray], busiest: np.ndarray, together: int) -> np.ndarray | None:

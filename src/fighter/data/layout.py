@@ -180,46 +180,55 @@ def read_layout(
     _check_roles(id_cols, time_col, target_col, covariates)
     axis, times = TimeAxis.read(frame[time_col], wall)
     rest = tuple(name for name in frame.columns if name not in named)
+    present = {name: role for name, role in covariates.items() if name in frame.columns}
     if absent:
         clock = _clock(frame[time_col], axis, times)
         redundant = tuple(name for name in rest if is_redundant(frame[name], clock))
-        if target_col in frame.columns or len(redundant) < len(rest):
-            rest = tuple(name for name in rest if name not in redundant)
-        unused = tuple(name for name in redundant if name not in rest)
-        if not known and (keys := _recognise(frame, times, rest, target_col)):
-            layout = read_layout(
-                frame.to_native(), keys[0], time_col, keys[1], covariates, wall=wall
-            )
-            text = (
-                f"Time stamps repeat, so the table was read as long: ids {listing(keys[0])}, "
-                f"target {keys[1]!r}."
-            )
+        series_cols = tuple(name for name in rest if name not in redundant)
+        if not known and (keys := _recognise(frame, times, series_cols, target_col)):
+            ids, target = keys
+            layout = read_layout(frame.to_native(), ids, time_col, target, covariates, wall=wall)
+            read_as = f"ids {listing(ids)}, target {target!r}"
+            text = f"Time stamps repeat, so the table was read as long: {read_as}."
             return replace(layout, notes=(DataNote("layout", text), *layout.notes))
-    present = {name: role for name, role in covariates.items() if name in frame.columns}
-    if target_col in frame.columns:
-        frame, notes = read_text(frame, {target_col: "target_col", **present})
-        ids, series = (labels.get(target_col, target_col),), None
-        if not absent:
-            ids, series = factorise(frame, id_cols)
-        targets = numbers(frame[target_col], "target_col")[:, None]
-        unused = tuple(name for name in frame.columns if name not in named)
-        return Layout(
-            frame, ids, axis, times, series, targets, unused, id_cols, target_col, (),
-            tuple(present), tuple(notes),
-        )  # fmt: skip
-    if known and set(known) <= set(rest):  # the columns of the earlier table, and others
-        unused += tuple(name for name in rest if name not in known)
-        rest = tuple(known)
-    if not rest:
-        others = f"besides the time column {time_col!r} there is {listing(covariates) or 'nothing'}"
-        raise FighterError(f"the table has no series: {others}")
-    frame, notes = read_text(frame, {**dict.fromkeys(rest), **present})
-    alternative = "convert it to numbers or leave the column out (drop)"
-    targets = np.stack([numbers(frame[name], None, alternative) for name in rest], axis=1)
-    ids = tuple(labels.get(n, n) for n in rest)
+        if target_col not in frame.columns:
+            if known and set(known) <= set(series_cols):  # the earlier columns, and others
+                series_cols = tuple(known)
+            series_cols = series_cols or rest
+            return _read_wide(frame, labels, axis, times, series_cols, rest, present)
+    frame, notes = read_text(frame, {target_col: "target_col", **present})
+    ids, series = (labels.get(target_col, target_col),), None
+    if not absent:
+        ids, series = factorise(frame, id_cols)
+    targets = numbers(frame[target_col], "target_col")[:, None]
     return Layout(
-        frame, ids, axis, times, None, targets, unused, id_cols, target_col, rest,
-        tuple(present), tuple(notes),
+        frame, ids, axis, times, series, targets, rest, id_cols, target_col,
+        covariates=tuple(present), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _read_wide(
+    frame: nw.DataFrame,
+    labels: Mapping[str, Any],
+    axis: TimeAxis,
+    times: np.ndarray,
+    series_cols: tuple[str, ...],
+    rest: tuple[str, ...],
+    covariates: Mapping[str, str],
+) -> Layout:
+    """Read a wide table whose series are ``series_cols``; others in ``rest`` are not used."""
+    if not series_cols:
+        others = listing(covariates) or "nothing"
+        reason = f"besides the time column {axis.name!r} there is {others}"
+        raise FighterError(f"the table has no series: {reason}")
+    frame, notes = read_text(frame, {**dict.fromkeys(series_cols), **covariates})
+    alternative = "convert it to numbers or leave the column out (drop)"
+    targets = np.stack([numbers(frame[name], None, alternative) for name in series_cols], axis=1)
+    ids = tuple(labels.get(name, name) for name in series_cols)
+    unused = tuple(name for name in rest if name not in series_cols)
+    return Layout(
+        frame, ids, axis, times, None, targets, unused, series_cols=series_cols,
+        covariates=tuple(covariates), notes=tuple(notes),
     )  # fmt: skip
 
 
@@ -259,7 +268,7 @@ def _recognise(
         return None
     rows = distinct_rows(frame)
     stamps, slots = np.unique(times[rows], return_inverse=True)
-    if len(rows) < 1.5 * len(stamps):
+    if len(rows) < 1.2 * len(stamps):
         return None
     part = frame[rows]
     found = find_keys(part, rest, slots)

@@ -88,7 +88,11 @@ def place_covariates(
             if layout.series is not None:
                 where = locator.summary(empty_cells)
             what = f"{count} empty values of the {role} covariate {name!r} {where}"
-            notes.append(DataNote("missing", f"{what}; the last value was carried forward."))
+            done = "the last value was carried forward"
+            if leading := int((np.logical_and.accumulate(holes) & empty_cells).sum()):
+                done = f"{leading} of them, before the first value, were filled with it"
+                done += "; for the others the last value was carried forward" * (leading < count)
+            notes.append(DataNote("missing", f"{what}; {done}."))
         placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:
         placed = np.broadcast_to(placed, (len(placed), series, len(names)))

@@ -55,9 +55,10 @@ def unpack(
     """Rebuild a fitted model from what :func:`pack` returned."""
     if config["format"] == 1:
         config, tensors = upgrade(config, tensors)
-    columns = {"id_cols": (config["settings"]["id_col"],)}  # models of 0.1 had one id column
-    columns |= {"target_col": config["settings"]["target_col"]}
-    scheme = Scheme(**columns | _tuples(config["scheme"]))
+    settings = dict(config["settings"])
+    # Models of 0.1 had one id column, and no series columns in the scheme.
+    columns = {"id_cols": (settings["id_col"],), "target_col": settings["target_col"]}
+    scheme = Scheme(**_tuples(columns | config["scheme"]))
     ids = tuple(map(read_id, config["ids"]))
     scalers = [
         Scaler.from_state({k: v.numpy() for k, v in strip_prefix(name, tensors).items()})
@@ -84,7 +85,6 @@ def unpack(
     )
     network = build_network(plan, context).to(device)
     network.load_state_dict(strip_prefix("network", tensors))
-    settings = dict(config["settings"])
     settings |= {name: tuple(settings.get(name) or ()) for name in _LISTS}
     settings |= {
         "model": _read_model(settings["model"]),
