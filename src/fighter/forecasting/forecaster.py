@@ -58,10 +58,8 @@ class Forecaster(Config, Estimator):
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
-        validation: rows at the end that choose the epoch and calibrate the intervals (default:
-            15 % of the rows).
-        seed: seed of weights, batches and dropout; the same seed gives the same weights on the
-            same machine (default: 0).
+        validation: last rows, which choose the epoch and calibrate intervals (default: 15 %).
+        seed: seed of weights, batches and dropout (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
         verbose: show a progress bar (default: True).
     """
