@@ -305,6 +305,12 @@ def test_id_columns_are_recognised(backend):
     assert (later.ids, later.length) == (panel.ids, 10)
 
 
+def test_ids_are_recognised_beside_dates_as_objects():
+    table = sales().assign(date=lambda t: t["date"].dt.date, sales=1)
+    assert to_panel(table.assign(sales=lambda t: t["item"] * 2.5)).values.shape == (40, 15)
+    assert to_panel(table, target_col="sales").values.shape == (40, 15)
+
+
 def test_one_text_column_names_the_series():
     table = long_table().rename(columns={"unique_id": "zone", "y": "load"})
     panel = to_panel(table)
@@ -509,6 +515,8 @@ def test_text_covariates_are_refused():
         (lambda t: t.assign(unique_id=pd.Series([np.ones(2), "a"] * 60)), "id_col", "ndarray"),
         (lambda t: pa.table({"unique_id": [[1]], "ds": [1], "y": [1]}), "id_col", "holds list"),
         (lambda t: t.assign(ds=pd.Series([{}, 1] * 60)), "time_col", "holds dict"),
+        (lambda t: t.assign(ds=pd.Series([Decimal("sNaN"), 1] * 60)), "time_col", "Decimal"),
+        (lambda t: t.assign(unique_id=pd.Series([Decimal("sNaN"), 1] * 60)), "id_col", "Decimal"),
         (lambda t: t[["ds"]], None, "no series: besides the time column 'ds' there is nothing"),
         (lambda t: t.drop(columns="unique_id").rename(columns={"y": "v"}).assign(city="Bonn"), None,
          "row 0 of column 'city' holds 'Bonn'.*drop"),
@@ -538,6 +546,7 @@ def test_a_wrong_table_is_refused(change, argument, message):
         ({"id_col": []}, "id_col", "name of a column"),
         ({"id_col": [None]}, "id_col", "name of a column"),
         ({"past": [3]}, "past", "no such column"),
+        ({"drop": ["ds"]}, "drop", "time column"),
         ({"target_col": "unique_id"}, "target_col", "id column already"),
         ({"id_col": ["unique_id", "ds"]}, "time_col", "id column already"),
     ],

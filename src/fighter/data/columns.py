@@ -11,6 +11,9 @@ import numpy as np
 from ..errors import FighterError, did_you_mean
 from .files import import_pandas
 
+# Their cells may be anything, and libraries cannot compare them all.
+ODD_TYPES = (nw.Object, nw.List, nw.Array, nw.Struct, nw.Unknown)
+
 
 class SeriesKey(tuple):
     """The id of a series over several id columns: a tuple, written as ``1 / 2``."""
@@ -161,6 +164,13 @@ def check_full(empty: np.ndarray, argument: str, name: str, remedy: str) -> None
         raise FighterError(f"{where}; {remedy}", argument=argument, value=name)
 
 
+def empty_cells(column: nw.Series) -> np.ndarray:
+    """Find the cells that hold nothing, ``bool [rows]``."""
+    if isinstance(column.dtype, ODD_TYPES):
+        return np.array([is_missing(cell) for cell in column.to_list()])
+    return column.is_null().to_numpy()
+
+
 def factorise(frame: nw.DataFrame, id_cols: Sequence[str]) -> tuple[tuple, np.ndarray]:
     """List the distinct ids in order of appearance, and number the id of each row: ``int64``.
 
@@ -178,12 +188,9 @@ def factorise(frame: nw.DataFrame, id_cols: Sequence[str]) -> tuple[tuple, np.nd
 
 def _factorise_column(column: nw.Series) -> tuple[tuple, np.ndarray]:
     remedy = "name those series or drop the rows"
-    if isinstance(column.dtype, nw.Object | nw.List | nw.Array | nw.Struct | nw.Unknown):
-        cells = column.to_list()
-        empty = np.array([is_missing(cell) for cell in cells])
-        check_full(empty, "id_col", column.name, remedy)
-        return number_cells(cells, "id_col", column.name)
-    check_full(column.is_null().to_numpy(), "id_col", column.name, remedy)
+    check_full(empty_cells(column), "id_col", column.name, remedy)
+    if isinstance(column.dtype, ODD_TYPES):
+        return number_cells(column.to_list(), "id_col", column.name)
     # Most tables are sorted by series: only the first row of each run goes through Python.
     heads = (column != column.shift(1)).fill_null(value=True).to_numpy().astype(bool)
     heads[0] = True

@@ -6,21 +6,24 @@ from itertools import combinations
 import narwhals as nw
 import numpy as np
 
-from .columns import factorise, numbers
+from .columns import ODD_TYPES, factorise, numbers
 
 _MOST_KEYS = 3  # id columns that are looked for together
 _COUNTERS = ("index", "id", "idx", "row", "rowid", "rownumber", "no", "nr")
 _Clock = np.ndarray  # datetime64[s] [rows], on the local clock
 
 
-def distinct_rows(frame: nw.DataFrame) -> np.ndarray:
-    """Find the rows that are not exact copies of an earlier row."""
-    try:
-        kept = frame.with_row_index("__row").unique(
-            frame.columns, keep="first", maintain_order=True
-        )
-    except TypeError:  # a cell that cannot be compared
-        return np.arange(len(frame))
+def distinct_rows(frame: nw.DataFrame, slots: np.ndarray) -> np.ndarray:
+    """Find the rows that are not copies of an earlier row of their slot, ``int64 [rows]``.
+
+    Columns of odd types do not count.
+    """
+    names = [name for name, kind in frame.schema.items() if not isinstance(kind, ODD_TYPES)]
+    slot = nw.Series.from_numpy("__slot", slots, backend=frame.implementation)
+    numbered = frame.select(names).with_columns(slot) if names else slot.to_frame()
+    kept = numbered.with_row_index("__row").unique(
+        [*names, "__slot"], keep="first", maintain_order=True
+    )
     return kept["__row"].to_numpy().astype(np.int64)
 
 

@@ -74,7 +74,7 @@ class Layout:
 
     def _about_keys(self, slots: np.ndarray) -> str:
         """Say how rows that repeat with other values could be told apart."""
-        rows = distinct_rows(self.frame)
+        rows = distinct_rows(self.frame, slots)
         codes = np.unique(slots[rows], return_inverse=True)[1]
         rest = [*self.unused, *self.series_cols]
         own = self.id_cols if self.series is not None else ()
@@ -133,12 +133,11 @@ def read_text(
 
 def _text_cells(column: nw.Series) -> list[str | None] | None:
     """Return the cells of a column that holds text, also beside numbers; None for any other."""
-    if isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum):
-        return column.to_list()
-    if not isinstance(column.dtype, nw.Object):
+    text = isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
+    if not text and not isinstance(column.dtype, nw.Object):
         return None
     cells = [None if is_missing(cell) else cell for cell in column.to_list()]
-    if not any(isinstance(cell, str) for cell in cells):
+    if not text and not any(isinstance(cell, str) for cell in cells):
         return None
     return [None if cell is None else str(cell) for cell in cells]
 
@@ -171,6 +170,8 @@ def read_layout(
     frame, labels = open_frame(lift_index(as_table(table), id_cols, time_col))
     time_col = find_time_column(frame, time_col)
     named = {*id_cols, target_col, time_col, *covariates}
+    if time_col in drop:
+        raise FighterError("is the time column, keep it", argument="drop", value=time_col)
     frame = _choose(frame, columns, drop, named, known is not None)
     absent = [name for name in id_cols if name not in frame.columns]
     if absent and id_cols != (DEFAULT_ID,):
@@ -266,7 +267,7 @@ def _recognise(
     """
     if (np.diff(times) > 0).all() or len(np.unique(times)) == len(times):
         return None
-    rows = distinct_rows(frame)
+    rows = distinct_rows(frame, times)
     stamps, slots = np.unique(times[rows], return_inverse=True)
     if len(rows) < 1.2 * len(stamps):
         return None
@@ -283,7 +284,9 @@ def _recognise(
         return keys, target_col
     series = factorise(part, keys)[1]
     others = [name for name in rest if name not in keys and part[name].dtype.is_numeric()]
-    targets = [name for name in others if not is_constant(part[name], series)]
+    targets = others
+    if len(others) > 1:  # attributes of the series, such as the size of a store, do not count
+        targets = [name for name in others if not is_constant(part[name], series)]
     if len(targets) != 1:
         found_targets = f"could be {listing(targets)}" if targets else "is not a column of numbers"
         what = f"{listing(keys)} name the series, but the target {found_targets}"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-from .columns import check_full, number_cells
+from .columns import check_full, empty_cells, number_cells
 from .dates import nanoseconds, parse_dates, time_error
 from .frequency import DAY
 
@@ -42,7 +42,7 @@ class TimeAxis:
         native = column.to_native()
         if str(getattr(native, "dtype", "")).startswith("period"):
             column = nw.from_native(native.dt.to_timestamp(), series_only=True)
-        check_full(column.is_null().to_numpy(), "time_col", name, "drop those rows")
+        check_full(empty_cells(column), "time_col", name, "drop those rows")
         dtype = column.dtype
         if dtype.is_integer():
             numbers = column.to_numpy()
