@@ -22,6 +22,7 @@ from .notes import DataNote
 from .numerals import parse_numerals
 from .time_axis import TimeAxis
 
+LARGEST_VALUE = 1e150  # its square still fits in float64
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
 DEFAULT_ID, DEFAULT_TARGET = "unique_id", "y"
 
@@ -47,38 +48,42 @@ class Layout:
     covariates: tuple[str, ...] = ()
     notes: tuple[DataNote, ...] = ()
 
-    def check_repeats(self, slots: np.ndarray, kept: np.ndarray) -> None:
+    def check_repeats(self, rows: np.ndarray | slice, slots: np.ndarray, kept: np.ndarray) -> None:
         """Refuse rows of the same slot whose values differ.
 
-        ``slots`` has the slot of every row, ``kept`` the first row of each slot, in their order.
+        ``slots`` has the slot of each of these ``rows``, ``kept`` the place of the first one of
+        each slot, in the order of the slots.
         """
-        first = kept[np.searchsorted(slots[kept], slots)]
-        repeats = np.flatnonzero(first != np.arange(len(slots)))
+        rows = np.arange(len(self.times))[rows]
+        first = rows[kept[np.searchsorted(slots[kept], slots)]]
+        again = first != rows
+        first, repeats = first[again], rows[again]
         covariates = [numbers(self.frame[name]) for name in self.covariates]
         cells = np.column_stack([self.targets, *covariates])
-        one, other = cells[first[repeats]], cells[repeats]
+        one, other = cells[first], cells[repeats]
         differ = ~((one == other) | (np.isnan(one) & np.isnan(other)))
         if not differ.any():
             return
-        row = int(repeats[differ.any(axis=1).argmax()])
-        column = int(differ[differ.any(axis=1).argmax()].argmax())
+        place = int(differ.any(axis=1).argmax())
+        earlier, row, column = int(first[place]), int(repeats[place]), int(differ[place].argmax())
         names = (*(self.series_cols or (self.target_col,)), *self.covariates)
-        where = f"rows {first[row]} and {row} have the same time"
+        where = f"rows {earlier} and {row} have the same time"
         if self.series is not None:
             where += f" and the same id {self.ids[self.series[row]]!r}"
-        values = f"{cells[first[row], column]:g} and {cells[row, column]:g} in {names[column]!r}"
+        values = f"{cells[earlier, column]:g} and {cells[row, column]:g} in {names[column]!r}"
         count = f"{int(differ.any(axis=1).sum())} rows are repeated with other values"
         raise FighterError(
-            f"{count}: {where} but {values}; {self._about_keys(slots)}", argument="id_col"
+            f"{count}: {where} but {values}; {self._about_keys(rows, slots)}", argument="id_col"
         )
 
-    def _about_keys(self, slots: np.ndarray) -> str:
+    def _about_keys(self, rows: np.ndarray, slots: np.ndarray) -> str:
         """Say how rows that repeat with other values could be told apart."""
-        rows = distinct_rows(self.frame, slots)
-        codes = np.unique(slots[rows], return_inverse=True)[1]
+        frame = self.frame[rows]
+        distinct = distinct_rows(frame, slots)
+        codes = np.unique(slots[distinct], return_inverse=True)[1]
         rest = [*self.unused, *self.series_cols]
         own = self.id_cols if self.series is not None else ()
-        if found := find_keys(self.frame[rows], rest, codes):
+        if found := find_keys(frame[distinct], rest, codes):
             sets = " or ".join(listing((*own, *key)) for key in found)
             return f"if further columns name the series, pass them all as ids: {sets}"
         return "name the columns that tell the series apart as ids, or keep one row of each time"
@@ -104,6 +109,10 @@ def read_numbers(
         if (infinite := np.isinf(column)).any():
             reason = f"{infinite.sum()} rows are infinite, the first is row {infinite.argmax()}"
             raise FighterError(f"{reason}; correct or drop them", argument=argument, value=name)
+        if (large := np.abs(column) > LARGEST_VALUE).any():
+            reason = f"{large.sum()} rows are larger than {LARGEST_VALUE:g}"
+            reason += f", the first is row {large.argmax()}; correct or drop them"
+            raise FighterError(reason, argument=argument, value=name)
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
 
 
@@ -149,7 +158,9 @@ def read_layout(
     target_col: str,
     covariates: Mapping[str, str],
     *,
-    wall: bool | None = None,
+    like: TimeAxis | None = None,
+    date_format: str | None = None,
+    integer: bool = False,
     columns: Sequence[str] = (),
     drop: Sequence[str] = (),
     known: Sequence[str] | None = None,
@@ -162,7 +173,9 @@ def read_layout(
         time_col: time column.
         target_col: target column.
         covariates: covariate columns, each with the argument that named it.
-        wall: that of the time axis of an earlier table, which this one then follows.
+        like: the time axis of an earlier table, which this one then follows.
+        date_format: format of dates in text.
+        integer: whether the time axis holds integers; see :meth:`TimeAxis.read`.
         columns: read only these columns, and those named above (default: all).
         drop: columns to leave out.
         known: the series columns of an earlier table, if there was one; () if it was long.
@@ -179,7 +192,8 @@ def read_layout(
     if target_col not in frame.columns and (target_col != DEFAULT_TARGET or not absent):
         raise missing_column(target_col, "target_col", frame.columns)
     _check_roles(id_cols, time_col, target_col, covariates)
-    axis, times = TimeAxis.read(frame[time_col], wall)
+    read_time = {"like": like, "date_format": date_format, "integer": integer}
+    axis, times = TimeAxis.read(frame[time_col], **read_time)
     rest = tuple(name for name in frame.columns if name not in named)
     present = {name: role for name, role in covariates.items() if name in frame.columns}
     if absent:
@@ -188,7 +202,8 @@ def read_layout(
         series_cols = tuple(name for name in rest if name not in redundant)
         if not known and (keys := _recognise(frame, times, series_cols, target_col)):
             ids, target = keys
-            layout = read_layout(frame.to_native(), ids, time_col, target, covariates, wall=wall)
+            names = (ids, time_col, target, covariates)
+            layout = read_layout(frame.to_native(), *names, **read_time)
             read_as = f"ids {listing(ids)}, target {target!r}"
             text = f"Time stamps repeat, so the table was read as long: {read_as}."
             return replace(layout, notes=(DataNote("layout", text), *layout.notes))

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from math import inf
 from typing import Any, Literal, Self
 
+from ..data.dates import check_format
 from ..errors import FighterError, check_bool, check_count, check_number, did_you_mean
 from ..models import MODELS, ModelConfig, find_model
 
@@ -103,6 +104,7 @@ class Config:
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
+    date_format: str | None = None
     id_col: str | Sequence[str] = "unique_id"
     time_col: str = "ds"
     target_col: str = "y"
@@ -129,6 +131,7 @@ class Config:
             value = getattr(self, name)
             if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
                 raise FighterError(f"needs a list, such as [{value!r}]", argument=name, value=value)
+        check_format(self.date_format)
         check_count("horizon", self.horizon)
         if self.lookback is not None:
             check_count("lookback", self.lookback)

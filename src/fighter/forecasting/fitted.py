@@ -236,6 +236,7 @@ def read_panel(
         time_col=config.time_col,
         target_col=config.target_col,
         freq=config.freq,
+        date_format=config.date_format,
         past=tuple(config.past),
         future=tuple(config.future),
         static=static,
@@ -244,6 +245,7 @@ def read_panel(
         drop=config.drop,
         scheme=None if trained is None else trained.scheme,
     )
+    panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
     return panel

@@ -49,7 +49,9 @@ class Forecaster(Config, Estimator):
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
-        freq: step of the time axis, such as "h" or "10min" (default: inferred).
+        freq: step of the time axis, such as "h" or "h[Mon-Fri 09:00-17:00]" (default: inferred).
+        date_format: how dates are written in text, such as "%d/%m/%y", in the codes of strptime
+            (default: found if it is certain).
         id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
