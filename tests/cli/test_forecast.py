@@ -185,7 +185,7 @@ def test_evaluate_shows_series_and_mean(table, model, tmp_path, capsys):
     assert main(["evaluate", str(model), str(table), "--last", "20", "--out", str(out)]) == 0
     captured = capsys.readouterr()
     assert captured.out.split()[0] == "unique_id"
-    assert "--last N" in captured.err  # these rows were seen
+    assert "17 of the 17 windows" in captured.err  # these rows were seen
     scores = pd.read_csv(out).set_index("unique_id")
     assert list(scores.index) == ["a", "b", "(mean)"]
     assert scores.loc["(mean)", "mae"] == pytest.approx(scores.loc[["a", "b"], "mae"].mean())

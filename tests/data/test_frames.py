@@ -618,12 +618,12 @@ def test_covariates_of_a_long_table(backend):
     panel = to_panel(CONVERT[backend](table), past=["p"], future=["f"])
     assert panel.past.shape == panel.future.shape == (60, 2, 1)
     assert panel.past[4, 0, 0] == 3.0  # the last value is carried forward
-    assert panel.past[0, 1, 0] == 61.0  # without a value before it, the next one is used
+    assert np.isnan(panel.past[0, 1, 0])  # no later value is used
     np.testing.assert_array_equal(panel.future[:, 1, 0], np.arange(60, 120) * 2)
     assert notes(panel) == [
         ("missing", "2 empty values of the past covariate 'p' in 2 series ('b' 1, 'a' 1; first: "
-         "'a' at 2024-03-30); 1 of them, before the first value, were filled with it; for the "
-         "others the last value was carried forward."),
+         "'a' at 2024-03-30); the last value was carried forward; where none comes before, the "
+         "average is taken."),
     ]  # fmt: skip
 
 

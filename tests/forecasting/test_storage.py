@@ -198,12 +198,14 @@ def test_loading_the_wrong_estimator_names_the_right_one(tmp_path):
     assert Forecaster.load(tmp_path / "own").predict().equals(own.predict())
 
 
-def test_settings_changed_after_fit_do_not_reach_the_saved_model(tmp_path):
+def test_a_model_is_not_saved_under_other_settings(tmp_path):
     model = small("linear").fit(waves(60))
-    model.set_params(model=Fighter(kappa=2)).save(tmp_path)
-    after = Forecaster.load(tmp_path)
-    assert after.predict().equals(model.predict())
-    assert after.model == "linear"
+    with pytest.raises(FighterError) as error:
+        model.set_params(model=Fighter(kappa=2)).save(tmp_path)
+    assert error.value.argument == "model"
+    assert not any(tmp_path.iterdir())
+    model.set_params(model="linear").save(tmp_path)
+    assert Forecaster.load(tmp_path).predict().equals(model.predict())
 
 
 def test_saving_before_fit_is_refused(tmp_path):

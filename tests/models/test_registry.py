@@ -78,10 +78,10 @@ def test_an_unknown_model_is_answered_with_the_names(name, near):
 
 
 def test_an_unknown_option_is_answered_with_the_options():
-    with pytest.raises(FighterError, match="it has kernel") as error:
+    with pytest.raises(FighterError, match="DLinear has kernel") as error:
         build_core("dlinear", TASK, depth=2)
     assert (error.value.argument, error.value.value) == ("depth", 2)
-    with pytest.raises(FighterError, match="it has none"):
+    with pytest.raises(FighterError, match="Linear has no settings"):
         build_core("linear", TASK, depth=2)
 
 

@@ -12,7 +12,7 @@ from .._files import CHECKPOINT, CONFIG, METRICS, check_target
 from ..data import Panel
 from ..data.files import WRITABLE, open_table, write_table
 from ..errors import FighterError
-from ..explain.page import plotly_script
+from ..explain.page import PAGES, plotly_script
 from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
@@ -22,7 +22,6 @@ from . import messages
 from .messages import is_rank_zero
 from .options import make_forecaster
 
-PAGES = (".html", ".htm")
 Say = Callable[[str], None]
 
 File = Annotated[str, arg(metavar="FILE")]
@@ -195,7 +194,6 @@ def evaluate(
     panel = loaded.read(table, fixed)
     scores = messages.with_mean(loaded.evaluate(panel, last=last), panel.id_cols)
     print(scores.to_string(index=False, float_format="{:.4g}".format))
-    messages.note_if_trained_on(loaded, panel, last)
     if out:
         write_table(scores, out)
 

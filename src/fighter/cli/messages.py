@@ -103,8 +103,10 @@ def about_score(model: "Forecaster", naive: "Forecaster", panel: Panel) -> str:
     rows = model.plan.validation
     if not rows:
         return "score     none: the table is too short for validation rows"
-    mine, other = (m.evaluate(panel, last=rows) for m in (model, naive))
-    ours, theirs = (scores["scaled_mae"].mean() for scores in (mine, other))
+    from ..forecasting.evaluate import scores
+
+    mine, other = (scores(m.fitted, panel, rows) for m in (model, naive))
+    ours, theirs = (np.nanmean(score["scaled_mae"]) for score in (mine, other))
     return (
         f"score     MAE {ours:.4f} deviations on {mine['windows'].max():,} validation windows, "
         f"seasonal naive {theirs:.4f}"
@@ -118,14 +120,3 @@ def with_mean(scores: Any, id_cols: Sequence[str]) -> Any:
     result = scores.astype(dict.fromkeys(id_cols, "object"))
     result.loc[len(result)] = {**dict.fromkeys(id_cols, "(mean)"), **mean.iloc[0]}
     return result.astype({"windows": int})
-
-
-def note_if_trained_on(model: "Forecaster", panel: Panel, last: int | None) -> None:
-    """Warn if the scored rows were part of the training table."""
-    scored, trained = panel.times[max(panel.length - last, 0) if last else 0], model.fitted.context
-    if scored <= trained.times[-1]:
-        print(
-            f"note: the model has seen the rows until {panel.freq.show(int(trained.times[-1]))}, "
-            "and some of these windows lie there; --last N scores only the last N rows",
-            file=sys.stderr,
-        )

@@ -135,8 +135,9 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
-        (*notes, *ahead_notes, *behind_notes), ends, layout.id_cols, layout.target_col,
-        layout.series_cols, layout.frame.head(1).to_native(),
+        (*notes, *ahead_notes, *behind_notes), ends, id_cols=layout.id_cols,
+        target_col=layout.target_col, series_cols=layout.series_cols,
+        like=layout.frame.head(1).to_native(),
     )  # fmt: skip
 
 

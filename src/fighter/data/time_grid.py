@@ -188,11 +188,10 @@ def place_covariates(
             if layout.series is not None:
                 where = locator.summary(empty_cells)
             what = f"{count} empty values of the {role} covariate {name!r} {where}"
-            done = "the last value was carried forward"
-            if leading := int((np.logical_and.accumulate(holes) & empty_cells).sum()):
-                done = f"{leading} of them, before the first value, were filled with it"
-                done += "; for the others the last value was carried forward" * (leading < count)
-            notes.append(DataNote("missing", f"{what}; {done}."))
+            filled = "the last value was carried forward"
+            if (empty_cells & (np.cumsum(~holes, axis=0) == 0)).any():
+                filled += "; where none comes before, the average is taken"
+            notes.append(DataNote("missing", f"{what}; {filled}."))
         placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:
         placed = np.broadcast_to(placed, (len(placed), series, len(names)))
@@ -200,9 +199,7 @@ def place_covariates(
 
 
 def carry_forward(values: np.ndarray) -> np.ndarray:
-    """Fill holes in ``[T, K]`` with the last value before them, leading ones with the next."""
+    """Fill holes in ``[T, K]`` with the last value before them; leading ones stay NaN."""
     steps = np.arange(len(values))[:, None]
-    valid = ~np.isnan(values)
-    source = np.maximum.accumulate(np.where(valid, steps, -1), axis=0)
-    source = np.where(source < 0, valid.argmax(axis=0), source)
+    source = np.maximum.accumulate(np.where(np.isnan(values), 0, steps), axis=0)
     return np.take_along_axis(values, source, axis=0)

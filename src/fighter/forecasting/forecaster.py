@@ -1,6 +1,7 @@
 """The forecaster that most people import: a table in, a table out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,7 +16,7 @@ from . import evaluate as scoring
 from . import explain as explaining
 from .autoconfig import Plan
 from .config import Config
-from .fitted import Fitted, fit_panel, read_panel
+from .fitted import Fitted, fit_panel, fixed_horizon, read_panel
 from .forecast import Forecast
 from .storage import pack, unpack
 
@@ -74,11 +75,10 @@ class Forecaster(Config, Estimator):
         """Return model, frame and training as config objects."""
         return super().nested_settings() | {"model": self.model_config}
 
-    # ---- fit ------------------------------------------------------------------------------
-
     def fit(
         self,
         df: Any,
+        y: None = None,
         *,
         static: Any = None,
         warm_start: bool = False,
@@ -89,22 +89,18 @@ class Forecaster(Config, Estimator):
 
         Args:
             df: the training table, or a panel from :meth:`read`.
+            y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
             tensorboard: also write TensorBoard's files to ``folder``.
         """
-        start = self.fitted if warm_start else None
-        if tensorboard and folder is None:
-            raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
-        where, config = Path(folder) if folder else None, self._config()
-        if start is None:
-            panel = read_panel(self, df, static)
-        else:
-            panel = start.read(df, static, "a fit without a warm start")
-            kept = ("horizon", "lookback", "model", "level", "quantiles", "frame")
-            config = self._config(**{name: getattr(start.config, name) for name in kept})
+        if y is not None:
+            raise FighterError("the table holds the targets: leave it out", argument="y")
+        where, config = Path(folder) if folder else None, self.copy()
+        start = (self._fitted or self.fitted) if warm_start else None
+        panel = start.read_again(config, df, static) if start else read_panel(config, df, static)
         device = self.torch_device
         self._fitted = fit_panel(
             config, panel, device=device, start=start, folder=where, tensorboard=tensorboard
@@ -115,20 +111,23 @@ class Forecaster(Config, Estimator):
                 remove_checkpoint(where)
         return self
 
-    # ---- predict --------------------------------------------------------------------------
-
-    def predict(self, df: Any = None, *, future: Any = None, static: Any = None) -> Any:
+    def predict(
+        self, df: Any = None, *, future: Any = None, static: Any = None, h: int | None = None
+    ) -> Any:
         """Forecast the steps after the end of each series.
 
         Args:
-            df: the history to forecast from, later than the training table or of other series
-                (default: the training table).
+            df: the history to forecast from: later rows, which continue the training table, some
+                of its series, or other series (default: the training table).
             future: values of the ``future`` covariates for the steps to forecast.
             static: static covariates, if ``df`` has series that were not trained on.
+            h: number of steps; only the horizon, which is fixed when the model is fitted.
 
         Returns:
             One row per series and step: the forecast, and its intervals or quantiles.
         """
+        if h not in (None, self.plan.horizon):
+            raise fixed_horizon(self.plan, "h", h)
         return self.forecast(df, future=future, static=static).table()
 
     def forecast(self, df: Any = None, *, future: Any = None, static: Any = None) -> Forecast:
@@ -153,8 +152,6 @@ class Forecaster(Config, Estimator):
         forecast = self.fitted.forecast(panel, future)
         values = None if truth is None else forecast.values_of(self.read(truth, static))
         return forecast.plot(panel, values, path)
-
-    # ---- explain --------------------------------------------------------------------------
 
     def explain(
         self,
@@ -197,8 +194,6 @@ class Forecaster(Config, Estimator):
         """
         return explaining.save_page(self.fitted, self.read(df, static), path, **options)
 
-    # ---- evaluate -------------------------------------------------------------------------
-
     def cross_validation(
         self,
         df: Any,
@@ -220,19 +215,19 @@ class Forecaster(Config, Estimator):
             static: as in :meth:`fit`.
 
         Returns:
-            One row per series, window and step: ``cutoff``, the forecast and ``y``.
+            One row per series, window and step: ``cutoff``, the forecast and the true value,
+            named as ``target_col``.
         """
-        panel = read_panel(self, df, static)
-        step = self.horizon if step_size is None else step_size
-        return scoring.cross_validate(
-            self._config(), panel, self.torch_device, n_windows, step, refit
-        )
+        config, device = self.copy(), self.torch_device
+        panel = read_panel(config, df, static)
+        return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
 
     def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
         """Score every window of a table, none left out.
 
         Args:
-            df: a table with history and true values, such as the whole data set.
+            df: a table with history and true values that the model has not seen; a table that
+                continues the training table needs no history of its own.
             last: score only windows whose targets lie in this many last rows, the test rows.
             static: as in :meth:`fit`.
 
@@ -243,7 +238,9 @@ class Forecaster(Config, Estimator):
         """
         return scoring.evaluate(self.fitted, self.read(df, static), last)
 
-    # ---- save and load --------------------------------------------------------------------
+    def score(self, df: Any, y: None = None) -> float:
+        """Return minus the mean ``scaled_mae`` of :meth:`evaluate`, for scikit-learn's searches."""
+        return scoring.score(self.fitted, self.read(df))
 
     def save(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
@@ -256,30 +253,28 @@ class Forecaster(Config, Estimator):
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
         """Load a saved model, on the CPU by default."""
+        where = resolve_device(device)
         with _storage.loading(Path(folder), cls) as (config, tensors):
-            fitted = unpack(config, tensors, resolve_device(device))
+            fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
-        model._fitted = fitted
+        model._fitted = replace(fitted, config=model.copy())
         return model
-
-    # ---- what was fitted ------------------------------------------------------------------
 
     def read(self, df: Any = None, static: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
         A fitted model reads it like the training table; the default is the end of that table.
         """
-        if df is None:
-            return self.fitted.context
-        if self._fitted is None:
+        if self._fitted is None and df is not None:
             return read_panel(self, df, static)
-        return self._fitted.read(df, static)
+        return self.fitted.read(df, static)
 
     @property
     def fitted(self) -> Fitted:
-        """The fitted model; raises before ``fit``."""
+        """The fitted model; raises before ``fit``, and after settings were changed."""
         if self._fitted is None:
             raise FighterError("this forecaster has not been fitted: call fit, or load a model")
+        self.check_same(self._fitted.config, ("verbose",), "fit again, or set it back")
         return self._fitted
 
     @property
@@ -296,7 +291,3 @@ class Forecaster(Config, Estimator):
     def history(self) -> list[dict[str, Any]]:
         """One record per epoch (loss, validation score, learning rate); empty after ``load``."""
         return self.fitted.history
-
-    def _config(self, **changed: Any) -> Config:
-        """Return a copy of the settings, so that later changes to this object do not reach it."""
-        return Config(**{**self.get_params(deep=False), **changed})
