@@ -72,7 +72,7 @@ def resolve_device(device: str | None) -> torch.device:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     try:
         found = torch.device(device or ("cuda" if gpus else "cpu"))
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise _no_device(device, "there is no such device", gpus) from error
     if found.type not in ("cpu", "cuda"):
         raise _no_device(device, "needs cpu or cuda", gpus)

@@ -1,13 +1,11 @@
-import contextlib
 import json
 from dataclasses import FrozenInstanceError, asdict, fields, replace
 
 import pytest
 import torch
-import tyro
 
 from fighter.errors import FighterError
-from fighter.models import MODELS, Core, Fighter, PatchTST, Task, build_core, find_model
+from fighter.models import MODELS, Core, PatchTST, Task, build_core, find_model
 
 each = pytest.mark.parametrize("config", MODELS.values(), ids=MODELS)
 TASK = Task(lookback=12, horizon=4, series=3)
@@ -41,24 +39,6 @@ def test_a_config_is_an_immutable_value_that_json_can_carry(config):
     for field in fields(first):
         with pytest.raises(FrozenInstanceError):
             setattr(first, field.name, 3)
-
-
-@each
-def test_the_command_line_shows_help_and_a_default_for_every_option(config, capsys):
-    with contextlib.suppress(SystemExit):
-        tyro.cli(config, args=["--help"])
-    text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert config.__doc__.splitlines()[0].rstrip(".") in text
-    for field in fields(config):
-        assert f"--{field.name.replace('_', '-')}" in text
-        if field.default is not None:  # once in our words, once by tyro
-            assert text.count(f"(default: {field.default})") >= 2, field.name
-    assert text.count("(default:") == 2 * len(fields(config))
-
-
-def test_the_command_line_makes_a_config():
-    made = tyro.cli(Fighter, args=["--kappa", "4", "--powers", "0", "2", "--nodes", "time"])
-    assert made == Fighter(kappa=4, powers=(0, 2), nodes="time")
 
 
 def test_models_are_found_by_name_or_config():

@@ -10,7 +10,7 @@ from ..errors import FighterError
 from .columns import listing
 from .time_axis import TimeAxis
 
-_LIBRARIES = ("pandas", "polars", "pyarrow")
+LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def forecast_table(
@@ -101,8 +101,8 @@ def _id_column(name: str, cells: list, kind: Any, backend: Any) -> nw.Series:
 def _table_type(like: Any) -> tuple[Any, Mapping[str, Any]]:
     """Return the library of ``like`` and the types of its columns, as far as it has any."""
     if isinstance(like, str):
-        if like not in _LIBRARIES:
-            needed = f"a table or one of {listing(_LIBRARIES)}"
+        if like not in LIBRARIES:
+            needed = f"a table or one of {listing(LIBRARIES)}"
             raise FighterError(f"needs {needed}", argument="like", value=like)
         return nw.Implementation.from_backend(like), {}
     frame = nw.from_native(like)

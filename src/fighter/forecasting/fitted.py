@@ -1,10 +1,10 @@
 """Fitting a panel, and the immutable result that forecasts are made with."""
 
 import copy
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,14 @@ from torch import Tensor
 
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_to_bounds, to_table_units
+from ..data.columns import listing
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
 from ..training.parallel import one_thread, own_random_state
+from ..training.progress import say
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
@@ -213,16 +215,15 @@ def fit_panel(
     device: torch.device,
     start: Fitted | None = None,
     change: Change | None = None,
-    folder: Path | None = None,
-    tensorboard: bool = False,
+    world: World = World(),  # noqa: B008
+    **places: Any,
 ) -> Fitted:
     """Train on a panel.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
-    studies; metrics and checkpoints go to ``folder``.
+    studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
+    metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
-    if tensorboard and folder is None:
-        raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
     preprocessing = (
@@ -243,17 +244,18 @@ def fit_panel(
         network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     else:
         network = copy.deepcopy(start.network).to(device)
+    if config.verbose and world.first:
+        say(describe_plan(plan, network, preprocessing))
     history = train(
         network,
         training,
         validation if len(validation) else None,
         _recipe(config, plan),
         start_step=start_step,
-        world=World.join(device),
+        world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
-        folder=folder,
-        tensorboard=tensorboard,
+        **places,
     )
     shifts = None
     if plan.quantiles and len(validation):
@@ -261,6 +263,21 @@ def fit_panel(
     # The look-back of every series is kept, also of one that ended long before the others.
     context = panel.slice(max(int(panel.ends.min()) - plan.lookback, 0), None)
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history)
+
+
+def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
+    """Say in a few lines what was decided, for people who may want to stop it."""
+    size = sum(parameter.numel() for parameter in network.parameters())
+    lines = [
+        f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
+        f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
+        f"network   {plan.model.describe()}; {size:,} parameters",
+    ]
+    if preprocessing.scaler.bounds is not None:
+        pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
+        bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
+        lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 10) for line in lines)
 
 
 def group_by_end(

@@ -11,7 +11,7 @@ from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
 from ..explain import TemporalGraph
 from ..models import ForecastNet
-from ..training import World, remove_checkpoint
+from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
 from .autoconfig import Plan
@@ -64,12 +64,13 @@ class Forecaster(Config, Estimator):
         validation: last rows, which choose the epoch and calibrate intervals (default: 15 %).
         seed: seed of weights, batches and dropout (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
-        verbose: show a progress bar (default: True).
+        verbose: show the plan and a progress bar, on standard error (default: True).
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._fitted: Fitted | None = None
+        self._rank = 0  # among the processes that trained together
 
     def nested_settings(self) -> dict[str, Any]:
         """Return model, frame and training as config objects."""
@@ -83,7 +84,9 @@ class Forecaster(Config, Estimator):
         static: Any = None,
         warm_start: bool = False,
         folder: str | Path | None = None,
+        overwrite: bool = False,
         tensorboard: bool = False,
+        distributed: bool = False,
     ) -> Self:
         """Train on a table.
 
@@ -94,21 +97,22 @@ class Forecaster(Config, Estimator):
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
+            overwrite: start again if ``folder`` has a checkpoint of another run (default: refuse).
             tensorboard: also write TensorBoard's files to ``folder``.
+            distributed: train together with the other processes of ``torchrun``; rank 0 saves.
         """
         if y is not None:
             raise FighterError("the table holds the targets: leave it out", argument="y")
-        where, config = Path(folder) if folder else None, self.copy()
         start = (self._fitted or self.fitted) if warm_start else None
-        panel = start.read_again(config, df, static) if start else read_panel(config, df, static)
-        device = self.torch_device
-        self._fitted = fit_panel(
-            config, panel, device=device, start=start, folder=where, tensorboard=tensorboard
-        )
-        if where is not None:
-            self.save(where)
-            if World.join(device).first:
-                remove_checkpoint(where)
+        world = World.join(self.device) if distributed else World()
+        with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
+            config = self.copy()
+            read = start.read_again if start else read_panel
+            panel = read(config, df, static)
+            options = {"device": self.torch_device, "start": start, "world": world, **places}
+            self._fitted, self._rank = fit_panel(config, panel, **options), world.rank
+            if folder and world.first:
+                _storage.write_folder(Path(folder), *pack(self._fitted))
         return self
 
     def predict(
@@ -244,11 +248,8 @@ class Forecaster(Config, Estimator):
 
     def save(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
-        config, tensors = pack(self.fitted)
-        world = World.join(self.fitted.device)
-        if world.first:
-            _storage.save_folder(Path(folder), config, tensors)
-        world.wait()
+        if self._rank == 0:  # of processes that trained together, the others do nothing
+            _storage.save_folder(Path(folder), *pack(self.fitted))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
@@ -257,6 +258,7 @@ class Forecaster(Config, Estimator):
         with _storage.loading(Path(folder), cls) as (config, tensors):
             fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
+        fitted.network.to(where)
         model._fitted = replace(fitted, config=model.copy())
         return model
 

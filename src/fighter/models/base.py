@@ -130,6 +130,12 @@ class ModelConfig(Settings):
         """Build the network for a task; its weights are drawn from torch's random numbers."""
         return self.network(task, self)
 
+    def describe(self) -> str:
+        """Return the name and the options that differ from their defaults, for people."""
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        changed = [f"{name} {value}" for name, (value, usual) in values.items() if value != usual]
+        return ", ".join([self.name, *changed])
+
 
 def _models(kind: type[ModelConfig] = ModelConfig) -> Iterator[type[ModelConfig]]:
     """Yield the config of every model that has been defined."""
