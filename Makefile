@@ -2,8 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+INSTALL := -m pip install --quiet --disable-pip-version-check
+TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format map theory reproduce bench-operator bench-training clean
+.PHONY: help setup demo test test-fast test-lowest test-newest audit browser lint format map theory \
+	reproduce bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -12,8 +15,8 @@ help:  ## this list
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fighter needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' constraints.txt)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python $(INSTALL) $(TORCH)
+	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev]'
 	@touch $@
 
 setup: $(READY)  ## make the environment in .venv (the other targets do it by themselves)
@@ -26,6 +29,38 @@ test: lint  ## lint, then every test
 
 test-fast: $(READY)  ## the tests that are not slow: less than two minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+# The lowest torch brings gigabytes of CUDA on Linux, so this is no part of `make test`.
+.lowest-venv/.ready: pyproject.toml constraints-lowest.txt
+	$(PYTHON) -m venv .lowest-venv
+	.lowest-venv/bin/python $(INSTALL) -c constraints-lowest.txt -e '.[dev]'
+	@touch $@
+
+test-lowest: .lowest-venv/.ready  ## every test with the lowest versions that pyproject.toml allows
+	.lowest-venv/bin/python -m pytest -n auto
+
+test-newest:  ## every test with the newest version of every package but torch
+	$(PYTHON) -m venv .newest-venv
+	.newest-venv/bin/python $(INSTALL) $(TORCH)
+	.newest-venv/bin/python $(INSTALL) --upgrade --upgrade-strategy eager $(TORCH) -e '.[dev]'
+	.newest-venv/bin/python -m pytest -n auto
+
+.audit-venv/.ready: constraints.txt
+	$(PYTHON) -m venv .audit-venv
+	.audit-venv/bin/python $(INSTALL) -c constraints.txt pip-audit
+	@touch $@
+
+# --strict: otherwise a package that the service does not answer for would pass.
+audit: $(READY) .audit-venv/.ready  ## licences and known vulnerabilities of the packages a user gets
+	$(BIN)/python -m tests.test_packages
+	@$(BIN)/python -m tests.test_packages --versions | .audit-venv/bin/pip-audit --strict --no-deps --disable-pip \
+	--progress-spinner off -r /dev/stdin || { echo "The audit failed: a package has a known vulnerability," \
+	"or the service that knows them did not answer for one (it needs the network). See above."; exit 1; }
+
+browser:  ## install a browser for the tests of the pages, if there is none and apt can
+	@command -v chromium || command -v chromium-browser || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium > /dev/null; } || \
+	echo "There is no chromium and it cannot be installed here: the browser tests will be skipped."
 
 lint: $(READY)  ## style, types and imports
 	$(BIN)/ruff check
@@ -53,12 +88,12 @@ bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratio
 # The competitor lives by itself: what it needs must not decide what Fighter is tested with.
 .bench-venv/.ready: constraints.txt
 	$(PYTHON) -m venv .bench-venv
-	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check torch==$$(sed -n 's/^torch==//p' constraints.txt)
-	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt neuralforecast pyarrow
+	.bench-venv/bin/python $(INSTALL) $(TORCH)
+	.bench-venv/bin/python $(INSTALL) -c constraints.txt neuralforecast pyarrow
 	@touch $@
 
 bench-training: $(READY) .bench-venv/.ready  ## training windows per second beside neuralforecast, on CPU
 	$(BIN)/python -m benchmarks.training
 
 clean:  ## remove the environment and caches
-	rm -rf .venv .bench-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .bench-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

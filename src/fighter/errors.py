@@ -92,11 +92,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 @contextmanager
-def needs_extra(package: str, extra: str) -> Iterator[None]:
-    """Run an import of an optional package; if it is missing, name the extra that installs it."""
+def needs_package(name: str) -> Iterator[None]:
+    """Run an import of an optional package; if it is missing, say how to install it."""
     try:
         yield
     except ImportError as error:
         raise FighterError(
-            f"this needs {package}, which is not installed: pip install 'fighter[{extra}]'"
+            f"this needs {name}, which is not installed: pip install {name}"
         ) from error

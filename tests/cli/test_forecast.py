@@ -119,6 +119,26 @@ def test_the_plan_is_printed_before_training(table, monkeypatch, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_python_shows_the_plan_too_unless_it_is_not_verbose(capsys):
+    for verbose in (True, False):
+        model = Forecaster(4, 12, model="repeat", verbose=verbose).fit(make_table())
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert (f"lookback {model.plan.lookback}, horizon 4" in err) == verbose
+
+
+def test_the_encoding_of_a_file_may_be_given(tmp_path, capsys):
+    table = make_table().rename(columns={"a": "Zürich"})
+    table.to_csv(tmp_path / "t.csv", index=False, encoding="latin-1")
+    flags = ["--horizon", "4", "--lookback", "12", "--model", "repeat", "--encoding", "latin-1"]
+    save = ["--save", str(tmp_path / "m"), "--quiet"]
+    assert main(["forecast", str(tmp_path / "t.csv"), *flags, *save]) == 0
+    assert "Zürich" in capsys.readouterr().out
+    for command in ("predict", "evaluate"):
+        assert main([command, str(tmp_path / "m"), str(tmp_path / "t.csv"), *flags[-2:]]) == 0
+        assert "Zürich" in capsys.readouterr().out
+
+
 def test_detected_bounds_are_printed(tmp_path, capsys):
     table = make_table().assign(b=lambda t: (t.b - 20).clip(lower=0))
     table.to_csv(tmp_path / "light.csv", index=False)

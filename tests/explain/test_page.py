@@ -7,6 +7,7 @@ import re
 import sys
 import weakref
 from dataclasses import replace
+from importlib.metadata import distribution
 
 import numpy as np
 import plotly.offline
@@ -25,6 +26,7 @@ def unpacked(path) -> tuple[dict, np.ndarray]:
     packed = dict(re.findall(r'<script type="text/plain" id="(\w+)">([^<]*)<', path.read_text()))
     data = {name: gzip.decompress(base64.b64decode(code)) for name, code in packed.items()}
     assert data["plotly"].startswith(b"/**")
+    assert b"Licensed under the MIT license" in data["plotly"][:300]
     text = json.loads(data["text"])
     return text, np.frombuffer(data["numbers"], "<i2").reshape(len(text["targets"]), -1)
 
@@ -193,6 +195,20 @@ def test_plotly_is_trimmed_and_left_whole_if_it_is_built_otherwise():
         assert trim_plotly(other) == other
 
 
+def test_every_page_holds_the_licence_of_plotly_in_plain_text(model, tmp_path):
+    model.explain(unique_id="a").save_html(tmp_path / "one.html")
+    model.save_page(tmp_path / "all.html", most=4)
+    (licence,) = (
+        file.read_text()
+        for file in distribution("plotly").files or ()
+        if file.name.startswith("LICENSE")
+    )
+    permission = licence.partition("Permission is hereby granted")[2]
+    for page in tmp_path.iterdir():
+        assert "Plotly Technologies Inc." in page.read_text()
+        assert " ".join(permission.split()) in " ".join(page.read_text().split())
+
+
 def test_errors_leave_no_page(model, tmp_path, monkeypatch):
     path = tmp_path / "why.html"
     with pytest.raises(FighterError, match="there are no graphs"):
@@ -201,6 +217,6 @@ def test_errors_leave_no_page(model, tmp_path, monkeypatch):
     with pytest.raises(FighterError, match="graphs of a and b are of different models"):
         write_page([model.explain(unique_id="a"), other.explain(unique_id="b")], path)
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(FighterError, match=r"needs plotly.*pip install 'fighter\[report\]'"):
+    with pytest.raises(FighterError, match=r"pip install plotly"):
         model.explain(unique_id="a").save_html(path)
     assert not path.exists()

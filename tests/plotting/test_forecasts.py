@@ -93,5 +93,5 @@ def test_drawing_nothing_is_an_error():
 
 def test_a_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(FighterError, match=r"fighter\[plot\]"):
+    with pytest.raises(FighterError, match="pip install matplotlib"):
         draw([track()])

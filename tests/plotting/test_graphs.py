@@ -269,5 +269,5 @@ def test_the_format_of_a_file_is_checked(tmp_path):
 
 def test_a_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(FighterError, match=r"fighter\[plot\]"):
+    with pytest.raises(FighterError, match="pip install matplotlib"):
         random_graph().plot()

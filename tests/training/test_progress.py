@@ -69,9 +69,18 @@ def test_a_file_gets_lines_instead_of_a_bar(monkeypatch):
     assert all("loss" in line and "validation" in line and "s left" in line for line in lines)
 
 
-def test_without_tensorboard_the_error_names_the_extra(tmp_path, monkeypatch):
+def test_without_tensorboard_the_error_names_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     place = tmp_path / "run"
-    with pytest.raises(FighterError, match=r"tensorboard.*pip install 'fighter\[track\]'"):
+    with pytest.raises(FighterError, match=r"pip install tensorboard"):
         trained(folder=place, tensorboard=True)
     assert not place.exists()
+
+
+def test_tensorboard_gets_the_metrics_of_every_epoch(tmp_path):
+    board = "tensorboard.backend.event_processing.event_accumulator"
+    events = pytest.importorskip(board, reason="tensorboard is not installed")
+    _, history = trained(folder=tmp_path, tensorboard=True)
+    shown = events.EventAccumulator(str(tmp_path)).Reload()
+    losses = [event.value for event in shown.Scalars("loss")]
+    assert losses == pytest.approx([record["loss"] for record in history])

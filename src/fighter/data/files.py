@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from .._files import atomic_write
-from ..errors import FighterError, needs_extra, warn_user
+from ..errors import FighterError, needs_package, warn_user
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz")
 PARQUET = (".parquet", ".pq")
@@ -102,7 +102,7 @@ def write_table(table: Any, path: str | Path) -> None:
 
 def import_pandas() -> ModuleType:
     """Import pandas, which only files and tables of its type need."""
-    with needs_extra("pandas", "cli"):
+    with needs_package("pandas"):
         import pandas
     return pandas
 
@@ -169,7 +169,7 @@ def _parse_zip(data: bytes, name: str, encoding: str | None) -> Any:
 
 def _read_excel(data: io.BytesIO, name: str) -> Any:
     pandas = import_pandas()
-    with needs_extra("openpyxl", "excel"):
+    with needs_package("openpyxl"):
         import openpyxl  # noqa: F401  # pyright: ignore[reportMissingModuleSource, reportMissingImports]
     try:
         sheets = pandas.read_excel(data, sheet_name=None, engine="openpyxl")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError, needs_package
 from .windows import split_batches
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Tokens:
         """
         if kind not in KINDS:
             raise FighterError(f"needs one of {', '.join(KINDS)}", argument="tokens", value=kind)
-        with needs_extra("tokenizers", "text"):
+        with needs_package("tokenizers"):
             from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
         common: dict[str, Any] = {
             "vocab_size": size,
@@ -107,7 +107,7 @@ class Tokens:
     @classmethod
     def from_tensor(cls, saved: Tensor) -> "Tokens":
         """Restore a vocabulary from :meth:`to_tensor`."""
-        with needs_extra("tokenizers", "text"):
+        with needs_package("tokenizers"):
             from tokenizers import Tokenizer
         tokens = cls(Tokenizer.from_str(saved.numpy().tobytes().decode()))
         if max(tokens.tokenizer.get_vocab().values()) >= len(tokens):

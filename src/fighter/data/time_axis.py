@@ -148,7 +148,8 @@ class TimeAxis:
             days = np.array(distinct, "M8[D]")
             return cls(name, "date", boxed=True), nanoseconds(days, name)[codes]
         if all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in distinct):
-            numbers = np.array([float(cell) if abs(cell) > 2**63 else cell for cell in distinct])
+            large = [np.inf if abs(cell) > 2**63 else cell for cell in distinct]  # out of range
+            numbers = np.array(large)
             axis, stamps = cls._read_numbers(name, numbers, encoding, integer=False)
             return axis, stamps[codes]
         needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
 from ..data.time_axis import TimeAxis
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError, needs_package
 from .diagnostics import HopDiagnostics, LazyDiagnostics
 from .findings import THRESHOLDS, describe_forecast, describe_graph
 
@@ -143,7 +143,7 @@ class TemporalGraph:
         Args:
             top: number of edges to keep, those with the largest parts (default: 100; None: all).
         """
-        with needs_extra("networkx", "graph"):
+        with needs_package("networkx"):
             import networkx as nx
         graph = nx.MultiDiGraph()
         end = (self.target, -self.step)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._files import atomic_write, check_target
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError, needs_package
 from .graph import NOTE, LayerGraph, TemporalGraph
 
 BUDGET = 4_000_000  # bytes of numbers before compression; it keeps a page well under 8 MB
@@ -89,7 +89,7 @@ def write_page(
 
 def plotly_script() -> str:
     """Return plotly's JavaScript from its Python package, without what the page does not need."""
-    with needs_extra("plotly", "report"):
+    with needs_package("plotly"):
         from plotly.offline import get_plotlyjs
     return trim_plotly(get_plotlyjs())
 

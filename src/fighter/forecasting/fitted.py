@@ -1,7 +1,6 @@
 """Fitting a panel, and the immutable result that forecasts are made with."""
 
 import copy
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -20,7 +19,7 @@ from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
 from ..training.parallel import one_thread, own_random_state
-from ..training.progress import say
+from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
@@ -277,7 +276,7 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
         pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
         bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
         lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
-    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 10) for line in lines)
+    return "\n".join(map(fill, lines))
 
 
 def group_by_end(

@@ -50,9 +50,8 @@ class Forecaster(Config, Estimator):
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
-        freq: step of the time axis, such as "h" or "h[Mon-Fri 09:00-17:00]" (default: inferred).
-        date_format: how dates are written in text, such as "%d/%m/%y", in the codes of strptime
-            (default: found if it is certain).
+        freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
+        date_format: how dates are written in text, such as "%d/%m/%y" (default: found if certain).
         id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
@@ -61,8 +60,9 @@ class Forecaster(Config, Estimator):
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
-        validation: last rows, which choose the epoch and calibrate intervals (default: 15 %).
-        seed: seed of weights, batches and dropout (default: 0).
+        validation: last rows, which choose the epoch and calibrate the intervals (default: 15 %).
+        seed: seed of weights, batches and dropout; the same seed gives the same weights on the
+            same machine (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
         verbose: show the plan and a progress bar, on standard error (default: True).
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._files import atomic_write
-from ..errors import FighterError, needs_extra
+from ..errors import FighterError, needs_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ class Theme:
         """Return the light or the dark theme; None follows the ground of matplotlib's style."""
         if dark is not None:
             return DARK if dark else LIGHT
-        with needs_extra("matplotlib", "plot"):
+        with needs_package("matplotlib"):
             from matplotlib import rcParams
             from matplotlib.colors import to_hex, to_rgba
         *colour, alpha = to_rgba(rcParams["figure.facecolor"])
@@ -57,7 +57,7 @@ class Theme:
         **more: Any,
     ) -> "tuple[Figure, np.ndarray]":
         """Return a figure and its axes ``[rows, columns]``; sizes are of one panel, in inches."""
-        with needs_extra("matplotlib", "plot"):
+        with needs_package("matplotlib"):
             from matplotlib.figure import Figure
         if not rows or not columns:
             raise FighterError("there is nothing to draw: pass at least one series or graph")

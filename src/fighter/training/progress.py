@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Sequence
@@ -9,13 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from .._files import METRICS, naming
-from ..errors import needs_extra
+from ..errors import needs_package
 
 
 def say(text: str) -> None:
     """Write a line to standard error, where progress is shown; results go to standard output."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def fill(line: str, width: int = 80, indent: int = 10) -> str:
+    """Break a line between words; words such as file names stay whole."""
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 class Progress:
@@ -87,7 +95,7 @@ class MetricLog:
         if folder is None:
             return
         if tensorboard:
-            with needs_extra("tensorboard", "track"):
+            with needs_package("tensorboard"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
         self._path = folder / METRICS

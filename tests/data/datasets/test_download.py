@@ -1,5 +1,10 @@
 import hashlib
+import http.client
+import itertools
 import threading
+import time
+import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -21,6 +26,21 @@ class Moody(BaseHTTPRequestHandler):
         if (wanted := self.headers.get("Range")) and mood != "norange":
             begin = int(wanted.removeprefix("bytes=").rstrip("-"))
         server.asked.append(begin)
+        if mood.startswith("to/"):
+            self.send_response(302)
+            self.send_header("Location", mood.removeprefix("to/"))
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        if mood == "slow-headers":
+            return self.drip(b"HTTP/1.0 200 OK\r\nX-Long: " + b"x" * 1000)
+        if mood in ("slow-body", "endless"):
+            self.send_response(200)
+            self.end_headers()
+            return self.drip(CONTENT, size=1 if mood == "slow-body" else len(CONTENT))
+        if mood.startswith("length/"):
+            self.send_response(200)
+            self.send_header("Content-Length", mood.removeprefix("length/"))
+            return self.end_headers()
         if mood == "missing":
             return self.send_error(404)
         if (mood == "busy" and len(server.asked) < 3) or mood == "always-busy":
@@ -48,6 +68,15 @@ class Moody(BaseHTTPRequestHandler):
         if mood == "silent":
             return server.over.wait(5)
         return self.wfile.write(body)
+
+    def drip(self, content, size=1):
+        """Send the content over and over, a piece every 20 ms, until the client hangs up."""
+        with suppress(ConnectionError):
+            for begin in itertools.cycle(range(0, len(content), size)):
+                self.wfile.write(content[begin : begin + size])
+                self.wfile.flush()
+                if self.server.over.wait(0.02):
+                    break
 
     def log_message(self, *_):
         pass
@@ -125,3 +154,45 @@ def test_a_failed_download_says_why(server, tmp_path):
 def test_a_refused_connection_is_an_error(tmp_path):
     with pytest.raises(FighterError, match="could not be downloaded"):
         download("http://127.0.0.1:9/", tmp_path / "f", retries=0, timeout=1)
+
+
+@pytest.mark.parametrize(("mood", "kept"), [("slow-headers", False), ("slow-body", True)])
+def test_a_trickle_of_bytes_ends_at_the_deadline(server, tmp_path, mood, kept):
+    start = time.monotonic()
+    with pytest.raises(FighterError, match=r"0\.4 s"):
+        download(server.url + mood, tmp_path / "f", deadline=0.4, timeout=5)
+    assert time.monotonic() - start < 4
+    assert (tmp_path / "f.part").exists() == kept
+    assert not (tmp_path / "f").exists()
+
+
+@pytest.mark.parametrize("mood", ["plain", "endless"])  # with and without a Content-Length
+def test_a_file_beyond_the_limit_is_refused_and_not_kept(server, tmp_path, mood):
+    with pytest.raises(FighterError, match="400,000 bytes"):
+        download(server.url + mood, tmp_path / "f", max_bytes=400_000)
+    assert list(tmp_path.iterdir()) == []
+    assert download(server.url, tmp_path / "f", max_bytes=len(CONTENT)).exists()
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "1e3", "9" * 5000])
+def test_a_senseless_content_length_is_an_error(server, tmp_path, length):
+    with pytest.raises(FighterError, match="Content-Length"):
+        download(f"{server.url}length/{length}", tmp_path / "f")
+
+
+def test_redirections_leave_the_web_for_no_other_protocol(server, tmp_path, monkeypatch):
+    assert download(f"{server.url}to//plain", tmp_path / "f", sha256=SHA256).exists()
+    for address in ("ftp://127.0.0.1/x", "file:///etc/hostname", "data:,x"):
+        with pytest.raises(FighterError):
+            download(f"{server.url}to/{address}", tmp_path / "g", retries=0)
+    # The local server has no certificate, so its https is plain here; only the protocol counts.
+    plain = http.client.HTTPConnection
+    monkeypatch.setattr(
+        urllib.request.HTTPSHandler, "https_open", lambda self, req: self.do_open(plain, req)
+    )
+    safe = server.url.replace("http:", "https:")
+    assert download(f"{safe}to/{safe}plain", tmp_path / "g", sha256=SHA256).exists()
+    assert download(f"{server.url}to/{safe}plain", tmp_path / "h", sha256=SHA256).exists()
+    with pytest.raises(FighterError, match="redirects to http:"):
+        download(f"{safe}to/{server.url}plain", tmp_path / "i", sha256=SHA256)
+    assert not (tmp_path / "i").exists()

@@ -13,7 +13,7 @@ def lagged_t_values(grid, longest=12) -> np.ndarray:
     for z in range(zones):
         warmth = grid.temperature[:, z : z + 1]
         cycle = np.hstack([np.ones((hours, 1)), np.sin(phase), np.cos(phase), warmth, warmth**2])
-        own[:, z] = grid.load[:, z] - cycle @ np.linalg.lstsq(cycle, grid.load[:, z])[0]
+        own[:, z] = grid.load[:, z] - cycle @ np.linalg.lstsq(cycle, grid.load[:, z], rcond=None)[0]
     past = np.hstack([own[longest - lag : hours - lag] for lag in range(1, longest + 1)])
     inverse = np.linalg.inv(past.T @ past)
     weights = inverse @ past.T @ own[longest:]

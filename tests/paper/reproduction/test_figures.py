@@ -134,7 +134,7 @@ def test_curves_of_another_shape_are_refused(tmp_path):
     assert error.value.argument == "curves"
 
 
-def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
+def test_without_matplotlib_the_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(FighterError, match=r"fighter\[plot\]"):
+    with pytest.raises(FighterError, match=r"pip install matplotlib"):
         figures.kappa_figure({"MSE": {1: [1.0]}}, tmp_path / "k.png")
