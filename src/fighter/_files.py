@@ -121,8 +121,6 @@ def check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     remedy = "choose another folder, or remove it"
-    if not folder.is_dir():
-        raise FighterError(f"{folder} exists and is not a saved model: {remedy}")
     names = {path.name for path in folder.iterdir()}
     known = names & _KEYS.keys()
     for name in sorted(known):
@@ -154,7 +152,7 @@ def _is_ours(path: Path) -> bool:
         else:
             found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, SafetensorError, ValueError):
-        return False
+        return not path.exists()  # another process may have replaced it just now
     return isinstance(found, dict) and _KEYS[path.name] <= found.keys()
 
 

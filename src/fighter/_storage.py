@@ -7,6 +7,8 @@ for people and other programs.
 
 import datetime as dt
 import json
+import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
@@ -17,18 +19,19 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from ._files import CHECKPOINT, CONFIG, WEIGHTS, atomic_write, own_folder
+from .data.columns import SeriesKey
 from .errors import FighterError, warn_user
 from .training import World
 from .training.checkpoint import check_like, read_tensors, write_tensors
-from .training.parallel import own_random_state
 
 FORMAT = 3
 READABLE = (1, 2, 3)
 UNVERIFIED = (1, 2)  # formats without a checksum
 LARGEST = 2**20  # of a setting that no saved tensor shows
-MOST_COMPUTED = 2**30  # bytes of a network that are computed and not saved
+ROOM = 2**26  # for numbers of a network that are computed and not saved
 
 Network = TypeVar("Network", bound=nn.Module)
 
@@ -73,6 +76,7 @@ def loading(folder: Path, kind: type) -> Iterator[tuple[dict[str, Any], dict[str
     if not (folder / WEIGHTS).exists():
         raise FighterError(f"{folder} holds no saved model: {WEIGHTS} is missing")
     with damaged(folder):
+        file = (folder / WEIGHTS).stat()
         tensors, text, verified = read_tensors(folder / WEIGHTS, "config")
         config = json.loads(text)
         if not isinstance(config, dict):
@@ -91,7 +95,9 @@ def loading(folder: Path, kind: type) -> Iterator[tuple[dict[str, Any], dict[str
         if not verified and version not in UNVERIFIED:
             raise ValueError("it has no checksum")
         yield config, tensors
-    if (folder / CONFIG).exists() and _text(folder / CONFIG) != text:
+    copied = _text(folder / CONFIG)
+    replaced = not os.path.samestat(file, (folder / WEIGHTS).stat())  # by another process, just now
+    if copied not in (None, text) and not replaced:
         warn_user(
             f"{folder / CONFIG} was changed, which has no effect: it is a copy for reading. To "
             "change settings, fit again"
@@ -99,10 +105,10 @@ def loading(folder: Path, kind: type) -> Iterator[tuple[dict[str, Any], dict[str
 
 
 def _text(path: Path) -> str | None:
-    """Return a text without its last line break; None if it cannot be read."""
+    """Return a text without its last line break; None if there is none."""
     try:
-        return path.read_text(encoding="utf-8").removesuffix("\n")
-    except (OSError, UnicodeDecodeError):
+        return path.read_text(encoding="utf-8", errors="replace").removesuffix("\n")
+    except FileNotFoundError:
         return None
 
 
@@ -161,34 +167,65 @@ def fits(value: Any, hint: Any) -> bool:
 def rebuild(
     build: Callable[[], Network], options: Mapping[str, Any], saved: Mapping[str, Tensor]
 ) -> Network:
-    """Build a network and load its saved weights, after a look at how large it would be.
+    """Build a network and load its saved weights; stop if it grows larger than they are.
 
     Args:
         build: builds the network, with any weights.
         options: the settings that its size depends on.
         saved: its weights.
     """
-    # A network is first built without memory, to compare it with what was saved. That would never
-    # end for a billion layers, and each layer has a tensor; other sizes have a plain limit.
+    # Each layer has a tensor, so more layers than tensors need not be tried.
     most = max(sum(tensor.numel() for tensor in saved.values()), LARGEST)
     for name, value in options.items():
         limit = len(saved) if name.endswith("layers") else most
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, int) and number > limit:
                 raise ValueError(f"{name} is {number}, too large for what was saved")
-    with torch.device("meta"):
-        sketch = build()
-    check_like(saved, sketch.state_dict())
-    computed = {name: b for name, b in sketch.named_buffers() if name not in saved}
-    if (size := sum(buffer.nbytes for buffer in computed.values())) > MOST_COMPUTED:
-        raise ValueError(f"its network needs {size} bytes for {', '.join(computed)}")
-    if not computed:
-        sketch.load_state_dict(saved, assign=True)
-        return sketch
-    with own_random_state():
+    with _Building(2 * most + ROOM):
         network = build()
+    check_like(saved, network.state_dict())
     network.load_state_dict(saved)
     return network
+
+
+class _Building(TorchFunctionMode):
+    """Limits how many numbers a network may hold while it is built, and draws no random weights.
+
+    The weights are loaded afterwards. Numbers from a generator of its own are drawn.
+    """
+
+    def __init__(self, most: int):
+        super().__init__()
+        self.left = most
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run a function of torch, if there is room for its result."""
+        kwargs = kwargs or {}
+        if func in _FACTORIES:
+            sizes = args[0] if args and isinstance(args[0], list | tuple) else args
+            sizes = [size for size in kwargs.get("size", sizes) if isinstance(size, int)]
+            self.left -= _FACTORIES[func](sizes)
+            if self.left < 0:
+                raise ValueError(f"its network is larger than its weights, at {sizes}")
+        if func in (torch.randn, torch.rand):
+            return torch.empty(*args, **kwargs)
+        drawn = func in (Tensor.uniform_, Tensor.normal_) and kwargs.get("generator") is None
+        if drawn or getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+# Functions that make a tensor, and how many numbers it has.
+_FACTORIES: dict[Any, Callable[[list[int]], int]] = {
+    torch.empty: math.prod,
+    torch.zeros: math.prod,
+    torch.ones: math.prod,
+    torch.randn: math.prod,
+    torch.rand: math.prod,
+    torch.full: math.prod,
+    torch.eye: lambda sizes: max(sizes) ** 2,
+    torch.arange: max,
+}
 
 
 def _plain(value: Any) -> Any:
@@ -205,9 +242,9 @@ def _plain(value: Any) -> Any:
 
 
 def read_id(value: Any) -> Any:
-    """Return an id as it was before it was saved."""
-    if isinstance(value, list):  # an id of several columns
-        return tuple(map(read_id, value))
+    """Return an id as it was before it was saved; a list is an id over several columns."""
+    if isinstance(value, list):
+        return SeriesKey(map(read_id, value))
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()

@@ -108,7 +108,7 @@ def test_a_run_killed_after_saving_resumes(tmp_path, monkeypatch, lost):
 
 
 def test_a_checkpoint_keeps_infinity(tmp_path):
-    disk.save({}, {"best_score": math.inf}, tmp_path / CHECKPOINT)
+    disk.save({"w": torch.zeros(1)}, {"best_score": math.inf}, tmp_path / CHECKPOINT)
     assert disk.load(tmp_path / CHECKPOINT)[1]["best_score"] == math.inf
 
 

@@ -94,7 +94,8 @@ class Argument:
     def metavar(self) -> str:
         """The placeholder of the value, such as ``N`` or ``FILE``."""
         words = ["|".join(get_args(k)) or _KINDS.get(k, ("TEXT", ""))[0] for k in self.scalars]
-        return _shown(self.kind).metavar or "|".join(words)
+        usual = self.name.upper() if self.positional else "|".join(words)
+        return _shown(self.kind).metavar or usual
 
     def add_to(self, group: Any, width: int) -> None:
         """Add this argument to a group of a parser whose help texts have this width."""
@@ -206,9 +207,9 @@ def _unknown(flag: str, arguments: Sequence[Argument]) -> str:
     return f"there is no such flag.{did_you_mean(flag, known)}"
 
 
-def help_page(name: str, function: Any, arguments: Sequence[Argument]) -> str:
+def help_page(program: str, function: Any, arguments: Sequence[Argument]) -> str:
     """Return the help of a command, as wide as the terminal and at most 100 columns."""
-    words = [f"fighter {name}"]
+    words = [program]
     for a in arguments:
         if a.positional:
             several = f"{a.flag} ..." if a.takes_several else a.flag

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from .arguments import Shown, read_arguments
+from .arguments import read_arguments
 from .main import COMMANDS
 from .options import CONFIG, setting_arguments
 
 
-def completion(shell: Annotated[Literal["bash"], Shown("SHELL")] = "bash") -> None:
+def completion(shell: Literal["bash"] = "bash") -> None:
     """Print a script that lets the shell complete commands and flags.
 
     Example: fighter completion bash > ~/.local/share/bash-completion/completions/fighter

@@ -14,7 +14,7 @@ from ..errors import FighterError
 from ..forecasting.forecaster import Forecaster
 from ..plotting.theme import Theme
 from ..training.parallel import one_thread
-from ..training.progress import say
+from ..training.progress import fill, say
 from .arguments import TargetFolder
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
@@ -79,11 +79,13 @@ def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecas
         _table(grid).to_csv(file, index=False)
     print(f"\n{'':15}{'MAE':>7}{'MSE':>8}{'in 80 %':>10}{'seconds':>10}{'parameters':>12}")
     print("\n".join(row for _, row in fitted.values()))
-    print(
-        "\nMAE and MSE in deviations of the training rows; in 80 %: share of test values inside "
-        f"the 80 % interval.\n\nWrote {', '.join(map(str, pictures))} and {data}.\n"
-        f"Go on with: fighter forecast {data} --horizon 24 --level 80 --plot forecast.png"
+    legend = (
+        "MAE and MSE in standard deviations of the training rows; in 80 %: share of test values "
+        "inside the 80 % interval."
     )
+    wrote = f"Wrote {', '.join(map(str, pictures))} and {data}. Go on with:"
+    print(f"\n{fill(legend, indent=0)}\n\n{fill(wrote, indent=0)}")
+    print(f"  fighter forecast {data} --horizon 24 --level 80 --plot forecast.png")
     return models
 
 
@@ -100,7 +102,7 @@ def _introduction(grid: GridLoad, size: Size, out: Path) -> str:
     links = ", ".join(f"{k.source} → {k.target} {k.lag} h" for k in grid.links)
     return (
         f"A generated grid: hourly load of {len(grid.zones)} zones, {size.weeks} weeks.\n"
-        f"Planted links: {links}.\n"
+        f"{fill(f'Planted links: {links}.', indent=2)}\n"
         f"Each model sees {LOOKBACK} hours and forecasts the next {HORIZON}.\n"
         f"The last {size.held_out} weeks are the test rows, the {size.held_out} before them choose "
         f"the epoch.\nPictures will be in {out}."

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ..errors import FighterError
 from ..forecasting.config import as_list
 from ..forecasting.forecaster import Forecaster
 from ..training.checkpoint import read_tensors
+from ..training.progress import fill
 from .arguments import Model
 
 SHOWN_IDS = 5
@@ -32,7 +32,7 @@ def info(model: Model, *, json_: bool = False) -> None:
         return
     width = min(shutil.get_terminal_size().columns, 100)
     for label, value in _lines(card).items():
-        print(textwrap.fill(f"{label:<12}{value}", width, subsequent_indent=" " * 12))
+        print(fill(f"{label:<12}{value}", width, 12))
 
 
 def describe(folder: Path) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def describe(folder: Path) -> dict[str, Any]:
     plan, context, scheme = loaded.plan, loaded.fitted.context, loaded.fitted.preprocessing.scheme
     freq, origin = context.freq, loaded.fitted.preprocessing.origin
     weights = folder / WEIGHTS
-    ids = [loaded.id_col] if isinstance(loaded.id_col, str) else list(loaded.id_col)
+    ids = list(loaded.fitted.context.id_cols)
     return {
         "model": plan.model.name,
         "network": plan.model.describe(),

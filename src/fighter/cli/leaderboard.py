@@ -28,7 +28,7 @@ def leaderboard(
     models: Models = (),
     horizons: Steps = (),
     lookback: Annotated[int | None, Shown("N", "forecast")] = None,
-    id_col: Column | None = None,
+    id_col: Annotated[tuple[str, ...], Shown("TEXT", "data")] = (),
     time_col: Column | None = None,
     target_col: Column | None = None,
     freq: Column | None = None,
@@ -61,7 +61,7 @@ def leaderboard(
         lr: learning rate of all models but Fighter (default: the best of three on the validation
             rows).
         max_epochs: most passes over the training windows (default: by the size of the data).
-        id_col: column of a long table that names the series (default: unique_id).
+        id_col: column or columns of a long table that name the series (default: unique_id).
         time_col: column of the time stamps (default: ds, or one that is named like a time).
         target_col: column of a long table with the values (default: y).
         freq: step of the time axis, such as h or 10min (default: inferred).
@@ -74,7 +74,7 @@ def leaderboard(
         device: where to run (default: a GPU if there is one).
     """
     columns = {
-        "id_col": id_col,
+        "id_col": id_col if len(id_col) > 1 else next(iter(id_col), None),
         "time_col": time_col,
         "target_col": target_col,
         "freq": freq,

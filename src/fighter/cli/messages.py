@@ -1,7 +1,6 @@
 """What the command line says: notes, errors with flags, and sentences about a model."""
 
 import sys
-import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..data import Panel
 from ..errors import DataWarning, FighterError
+from ..training.progress import fill
 
 if TYPE_CHECKING:
     from ..forecasting.forecaster import Forecaster
@@ -95,7 +95,7 @@ def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: 
         f"score     mean absolute error {errors['']:.4f} on {results['']['windows'].max():,} "
         f"validation windows, in standard deviations of each series; {others}"
     ) + (f": {best} is better here" if best else "")
-    return textwrap.fill(text, 80, subsequent_indent=" " * 10)
+    return fill(text)
 
 
 def with_mean(scores: Any) -> Any:

@@ -272,7 +272,7 @@ def _days(numbers: np.ndarray, digits: np.ndarray | int = 4) -> tuple[np.ndarray
     year = np.where(np.equal(digits, 4), year, year + np.where(year < 69, 2000, 1900))
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
     months = ((year - 1970) * 12 + np.where(valid, month, 1) - 1).astype("M8[M]")
-    days = months.astype("M8[D]") + np.where(valid, day - 1, 0)
+    days = months.astype("M8[D]") + np.where(valid, day - 1, 0).astype("m8[D]")
     return days, valid & (days.astype("M8[M]") == months)
 
 

@@ -22,6 +22,7 @@ _WORDS = {"week": WEEK, "day": DAY, "hour": HOUR, "minute": MINUTE, "second": SE
 _MONTHS = {"M": 1, "Q": 3, "Y": 12}
 _ANCHORS = {"S": "", "E": "end", "BS": "first weekday", "BE": "last weekday"}
 LARGEST = 2**62  # of an integer time stamp; a sum of two of them still fits in int64
+_DAY, _MONTH = np.timedelta64(1, "D"), np.timedelta64(1, "M")  # numpy 2.5 wants the unit named
 _MOST_DAYS = (2**63 - 1) // DAY - 1
 _SHIFT = 4 * DAY  # by which a stamp of a week or a month may be off
 _ENOUGH_ROWS, _ENOUGH_MONTHS = 500_000, 10_000
@@ -125,7 +126,7 @@ class Frequency:
         day, clock = divmod(start, DAY)
         origin = np.datetime64(int(day), "D")
         months = origin.astype("M8[M]") + (steps * self.count).astype("m8[M]")
-        first_days, next_days = months.astype("M8[D]"), (months + 1).astype("M8[D]")
+        first_days, next_days = months.astype("M8[D]"), (months + _MONTH).astype("M8[D]")
         if self.day == "first weekday":
             days = np.busday_offset(first_days, 0, roll="forward")
         elif self.day == "last weekday":
@@ -134,7 +135,7 @@ class Frequency:
             # A month-end frequency over stamps that are not month ends keeps their day.
             month_day = 31 if self.day == "end" and _is_month_end(origin) else _month_day(origin)
             month_day = int(self.day) if self.day.isdigit() else month_day
-            days = np.minimum(first_days + month_day, next_days) - 1
+            days = np.minimum(first_days + month_day * _DAY, next_days) - _DAY
         numbers = days.astype(np.int64)
         _check_latest(int(numbers[-1:].max(initial=0)), _MOST_DAYS)
         return np.maximum(numbers, -_MOST_DAYS) * DAY + clock
@@ -165,11 +166,11 @@ class Frequency:
         days = np.unique(some).astype("M8[ns]").astype("M8[D]")
         day, clock = divmod(first, DAY)
         month = np.datetime64(day, "D").astype("M8[M]")
-        last = (month + 1).astype("M8[D]") - 1
+        last = (month + _MONTH).astype("M8[D]") - _DAY
         usual = int(np.bincount(_month_day(days)).argmax())
         if self.day == "end" and 2 * _is_month_end(days).sum() > days.size:
             usual = 31
-        start = min(month.astype("M8[D]") + (usual - 1), last)
+        start = min(month.astype("M8[D]") + (usual - 1) * _DAY, last)
         return int(start.astype(np.int64)) * DAY + clock
 
     def closed(self, times: np.ndarray) -> np.ndarray:
@@ -318,7 +319,7 @@ class Frequency:
         """Compute sine and cosine of the day, the week and the year: ``float64 [T, C]``."""
         years = times.astype("M8[ns]").astype("M8[Y]")
         year_start = years.astype("M8[ns]").astype(np.int64)
-        year_end = (years + 1).astype("M8[ns]").astype(np.int64)
+        year_end = (years + np.timedelta64(1, "Y")).astype("M8[ns]").astype(np.int64)
         phase = {
             "time_of_day": times % DAY / DAY,
             "day_of_week": (times // DAY + 3) % 7 / 7,  # 1970-01-01 was a Thursday
@@ -366,11 +367,14 @@ def _infer_calendar(times: np.ndarray, lengths: np.ndarray, counts: np.ndarray) 
     days = stamps.astype("M8[ns]").astype("M8[D]")
     month_days = _month_day(days)
     usual = int(np.bincount(month_days).argmax())
-    first, last = days.astype("M8[M]").astype("M8[D]"), (days.astype("M8[M]") + 1).astype("M8[D]")
+    first, last = (
+        days.astype("M8[M]").astype("M8[D]"),
+        (days.astype("M8[M]") + _MONTH).astype("M8[D]"),
+    )
     kinds = {
         "end": _is_month_end(days),
         "": month_days == usual,
-        str(usual): month_days == np.minimum(usual, _month_day(last - 1)),
+        str(usual): month_days == np.minimum(usual, _month_day(last - _DAY)),
         "first weekday": days == np.busday_offset(first, 0, roll="forward"),
         "last weekday": days == np.busday_offset(last, -1, roll="forward"),
     }
@@ -399,4 +403,4 @@ def _month_day(days: np.ndarray | np.datetime64) -> np.ndarray:
 
 
 def _is_month_end(days: np.ndarray | np.datetime64) -> np.ndarray:
-    return (days + np.timedelta64(1, "D")).astype("M8[M]") != days.astype("M8[M]")
+    return (days + _DAY).astype("M8[M]") != days.astype("M8[M]")

@@ -1,7 +1,6 @@
 """Fitting a panel, and the immutable result that forecasts are made with."""
 
 import copy
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral
@@ -20,7 +19,7 @@ from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
 from ..training.parallel import one_thread, own_random_state
-from ..training.progress import say
+from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
@@ -194,7 +193,7 @@ class Fitted:
             quantile_levels=self.plan.quantiles,
             interval_levels=self.config.interval_levels,
             axis=panel.axis,
-            id_col=self.config.id_col,
+            id_cols=panel.id_cols,
             like=panel.like,
         )
 
@@ -277,7 +276,7 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
         pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
         bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
         lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
-    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 10) for line in lines)
+    return "\n".join(map(fill, lines))
 
 
 def group_by_end(
@@ -293,14 +292,8 @@ def group_by_end(
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
-        known = future_values(
-            until,
-            future,
-            config.horizon,
-            id_col=config.id_col,
-            needed=needed,
-            missing_values=config.missing_values,
-        )
+        marks = config.missing_values
+        known = future_values(until, future, config.horizon, needed=needed, missing_values=marks)
         yield until, known, ending
 
 
@@ -353,6 +346,8 @@ def read_panel(
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
+        columns=config.columns,
+        drop=config.drop,
         scheme=None if trained is None else trained.scheme,
     )
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp

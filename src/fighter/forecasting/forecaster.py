@@ -50,18 +50,17 @@ class Forecaster(Config, Estimator):
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
-        freq: step of the time axis, such as "h", "10min" or "h[Mon-Fri 09:00-17:00]" (default:
-            inferred).
-        date_format: how dates are written in text, such as "%d/%m/%y", in the codes of Python's
-            strptime (default: found if it is certain).
-        id_col: column of a long table that names the series (default: "unique_id").
+        freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
+        date_format: how dates are written in text, such as "%d/%m/%y" (default: found if certain).
+        id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
         past: covariate columns known only up to the present (default: none).
         future: covariate columns known in advance (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
-        validation: rows at the end that choose the epoch and calibrate the intervals (default:
-            15 % of the rows).
+        columns: columns to read, besides those named above (default: all).
+        drop: columns to leave out (default: none).
+        validation: last rows, which choose the epoch and calibrate the intervals (default: 15 %).
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the
             same machine (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
@@ -104,14 +103,13 @@ class Forecaster(Config, Estimator):
         """
         if y is not None:
             raise FighterError("the table holds the targets: leave it out", argument="y")
-        start = (self._fitted or self.fitted) if warm_start else None
+        config, start = self.copy(), (self._fitted or self.fitted) if warm_start else None
         world = World.join(self.device) if distributed else World()
         with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
-            config = self.copy()
             read = start.read_again if start else read_panel
-            panel = read(config, df, static)
             options = {"device": self.torch_device, "start": start, "world": world, **places}
-            self._fitted, self._rank = fit_panel(config, panel, **options), world.rank
+            fitted = fit_panel(config, read(config, df, static), **options)
+            self._fitted, self._rank = fitted, world.rank
             if folder and world.first:
                 _storage.write_folder(Path(folder), *pack(self._fitted))
         return self

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Sequence
@@ -16,6 +17,13 @@ def say(text: str) -> None:
     """Write a line to standard error, where progress is shown; results go to standard output."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def fill(line: str, width: int = 80, indent: int = 10) -> str:
+    """Break a line between words; words such as file names stay whole."""
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
+    )
 
 
 class Progress:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import FighterError
+from ...errors import FighterError, did_you_mean
 from ..columns import listing
 from ..files import read_table
 from .download import OnBytes, download
@@ -165,7 +165,9 @@ def entry(name: str, part: str | None = None) -> tuple[CatalogueEntry, Part]:
     """Look up a data set, in upper or lower case, and one of its parts (default: the first)."""
     names = {known.casefold(): known for known in CATALOGUE}
     if name.casefold() not in names:
-        raise FighterError(f"there is no data set {name!r}; the catalogue has {listing(CATALOGUE)}")
+        hint = did_you_mean(name, CATALOGUE)
+        reason = f"there is no data set {name!r}; the catalogue has {listing(CATALOGUE)}"
+        raise FighterError(f"{reason}{hint and '.' + hint}")
     found = CATALOGUE[names[name.casefold()]]
     if part is not None and part not in found.parts:
         raise FighterError(f"{name} has {listing(found.parts)}", argument="part", value=part)
