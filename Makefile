@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format map theory reproduce bench-operator bench-training clean
+.PHONY: help setup demo test test-fast fuzz lint format map theory reproduce bench-operator bench-training clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -26,6 +26,9 @@ test: lint  ## lint, then every test
 
 test-fast: $(READY)  ## the tests that are not slow: less than two minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+fuzz: $(READY)  ## many thousand odd tables, damaged models, kills and threads; FUZZ="tables --cases 100" runs fewer
+	$(BIN)/python -m tests.fuzz $(or $(FUZZ),--write)
 
 lint: $(READY)  ## style, types and imports
 	$(BIN)/ruff check

@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from fighter import DataWarning, FighterError, Forecaster
+from fighter import FighterError, Forecaster
 from fighter.data import to_panel
 from fighter.forecasting.config import Frame
 from tests.fuzz.runner import Outcome, Suite, place
@@ -26,22 +26,24 @@ class _Odd:
 
 CELLS: tuple[Any, ...] = (
     None, math.nan, math.inf, -math.inf, 1e300, -1e300, 5e-324, 10**400, -(10**30), 2**63, -(2**63),
-    2**64 - 1, 2**53 + 1, -0.0, True, "", " ", "NaN", "inf", "1e5", "1,5", "\x00", "日本", "a" * 10_000,
-    "<script>", "2020-13-45", "0000-00-00", "9999-12-31", b"bytes", (), (1, 2), [1], {"a": 1}, {1},
+    2**64 - 1, 2**53 + 1, -0.0, True, "", " ", "NaN", "inf", "1e5", "1,5", "\x00", "日本",
+    "a" * 10_000, "<script>", "2020-13-45", "0000-00-00", "9999-12-31", b"bytes",
+    (), (1, 2), [1], {"a": 1}, {1},
     1 + 2j, decimal.Decimal("NaN"), decimal.Decimal("sNaN"), decimal.Decimal("1e400"),
     decimal.Decimal("Infinity"), dt.datetime.min, dt.datetime.max, dt.date.min, dt.date.max,
     dt.timedelta(days=1), dt.time(12), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), pd.NaT, pd.NA,
     np.datetime64("NaT"), np.float16(1), np.array([1, 2]), object, _Odd(), range(3), Ellipsis,
 )  # fmt: skip
 NAMES: tuple[Any, ...] = (
-    "", " ", "unique_id", "ds", "y", "cutoff", "Fighter", "RepeatLast", "Unnamed: 0", "\x00", "日本",
-    "a" * 5_000, 1, 1.5, None, ("a", "b"), math.nan, True, dt.date(2020, 1, 1), b"y", "index",
+    "", " ", "unique_id", "ds", "y", "cutoff", "Fighter", "RepeatLast", "Unnamed: 0", "\x00",
+    "日本", "a" * 5_000, 1, 1.5, None, ("a", "b"), math.nan, True, dt.date(2020, 1, 1),
+    b"y", "index",
 )  # fmt: skip
 SETTINGS: tuple[Any, ...] = (
     None, "", " ", "y", "ds", "unique_id", "nothing", 0, -1, 1, 1.5, math.nan, math.inf, True, [],
-    ["y"], [None], [["y"]], ("ds", "ds"), {"y": 1}, {"y"}, b"y", object(), "1" * 30 + "D", "0D", "D-",
-    "B", "MS", "-1h", "h" * 999, "99999999999999999999h", 2**63, 10**30, "W-XXX", "%", "%Y", [-9999],
-    [10**400], [math.nan], ["-9999"], np.array([1.0]), pd.Series([1.0]), range(3), "1970",
+    ["y"], [None], [["y"]], ("ds", "ds"), {"y": 1}, {"y"}, b"y", object(), "1" * 30 + "D", "0D",
+    "D-", "B", "MS", "-1h", "h" * 999, "99999999999999999999h", 2**63, 10**30, "W-XXX", "%", "%Y",
+    [-9999], [10**400], [math.nan], ["-9999"], np.array([1.0]), pd.Series([1.0]), range(3), "1970",
 )  # fmt: skip
 ARGUMENTS = ("id_col", "time_col", "target_col", "freq", "past", "future", "missing_values")
 KINDS = ("cell", "cells", "names", "settings", "types", "shape", "extremes")
@@ -135,8 +137,9 @@ def _misshapen(rng: np.random.Generator, columns: dict[Any, list], table: Any) -
     frame = pd.DataFrame({"ds": columns["ds"], "y": columns["y"]})
     shapes = (
         None, 1, "table.csv", [], {}, columns, [1, 2, 3], np.zeros((3, 2)), frame.y, frame.iloc[:0],
-        frame.iloc[:1], frame.iloc[:, :0], frame[["y"]], frame[["ds"]], frame.T, frame.set_index("y"),
-        pd.concat([frame, frame], axis=1), pd.concat([frame] * 2), pl.DataFrame(), pa.table({}),
+        frame.iloc[:1], frame.iloc[:, :0], frame[["y"]], frame[["ds"]], frame.T,
+        frame.set_index("y"), pd.concat([frame, frame], axis=1),
+        pd.concat([frame] * 2), pl.DataFrame(), pa.table({}),
         pl.LazyFrame(), frame.groupby("ds"), object(), frame.set_index(["ds", "y"]),
         frame.rename_axis("ds"), pd.DataFrame(np.zeros((3, 3)), columns=pd.MultiIndex.from_product(
         [["a"], [1, 2, 3]])), frame.assign(z=[[1]] * len(frame)), iter([1]), frame.to_numpy(),

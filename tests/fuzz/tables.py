@@ -10,6 +10,7 @@ import decimal
 import math
 import warnings
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ FAULTS = (
     "conflicting duplicate", "empty time", "empty id", "infinite", "silent series", "off grid",
     "text target", "ambiguous dates", "infinite covariate", "no target column",
 )  # fmt: skip
-MARK = -9999.0
+MARK, LOOKBACK = -9999.0, 8
 
 
 @dataclass
@@ -132,9 +133,8 @@ def _draw_ids(
         "small integer": [1, 2, 3, 4, 5, 6],
         "date": [dt.date(2020, 1, k) for k in range(1, 7)],
     }.get(kind, ["a", "b", "c", "dd", "E", "f"])
-    if layout == "wide":
-        if library != "pandas" or kind not in ("integer", "small integer"):
-            names = [str(name) for name in names]
+    if layout == "wide" and (library != "pandas" or "integer" not in kind):
+        names = [str(name) for name in names]
     chosen = [names[int(i)] for i in rng.permutation(len(names))[:count]]
     if layout == "several ids":
         towns = ["north", "south", "3"]
@@ -187,7 +187,11 @@ def _draw_rows(drawn: Drawn, length: int) -> None:
 
 def _draw_covariates(drawn: Drawn, length: int) -> None:
     rng = drawn.rng
-    for name, role, chance in (("wind", "past", 0.2), ("holiday", "future", 0.25), ("price", "future", 0.08)):
+    for name, role, chance in (
+        ("wind", "past", 0.2),
+        ("holiday", "future", 0.25),
+        ("price", "future", 0.08),
+    ):
         if rng.random() > chance:
             continue
         drawn.settings.setdefault(role, []).append(name)
@@ -208,7 +212,7 @@ def _draw_covariates(drawn: Drawn, length: int) -> None:
 def _inferable(drawn: Drawn) -> bool:
     """Whether anybody would read the frequency off the stamps."""
     steps = [sorted(cells) for cells in drawn.cells]
-    gaps = [b - a for row in steps for a, b in zip(row, row[1:], strict=False)]
+    gaps = [b - a for row in steps for a, b in pairwise(row)]
     if len(gaps) < 4 or gaps.count(1) < 0.65 * len(gaps):
         return False
     if drawn.clock is None or drawn.clock.alias not in ("D", "B", "2D"):
@@ -217,7 +221,7 @@ def _inferable(drawn: Drawn) -> bool:
     if drawn.clock.alias != "B":
         return sum(day > 4 for day in days) > 0.2 * len(days)
     return any(
-        b == a + 1 and drawn.stamps[a].weekday() == 4 for row in steps for a, b in zip(row, row[1:])
+        b == a + 1 and drawn.stamps[a].weekday() == 4 for row in steps for a, b in pairwise(row)
     )
 
 
@@ -251,16 +255,15 @@ def write(drawn: Drawn) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
     if drawn.layout in ("long", "several ids"):
         _write_ids(drawn, rows, columns, settings)
     columns[time_name] = _time_column(drawn, rows)
-    numeric = _value_column
     if drawn.layout == "wide":
         for k, name in enumerate(drawn.ids):
-            columns[name] = numeric(drawn, [row[k] for row in rows])
+            columns[name] = _value_column(drawn, [row[k] for row in rows])
     else:
         target = str(rng.choice(["y", "y", "sales"]))
         if target != "y":
             settings["target_col"] = target
             drawn.ids = ["sales"] if drawn.layout == "single" else drawn.ids
-        columns[target] = numeric(drawn, [row["y"] for row in rows])
+        columns[target] = _value_column(drawn, [row["y"] for row in rows])
         if drawn.fault == "no target column":
             settings["target_col"] = "missing"
         if rng.random() < 0.1 and drawn.layout == "long":
@@ -274,7 +277,7 @@ def write(drawn: Drawn) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
 
 def _rows(drawn: Drawn) -> list[dict[Any, Any]]:
     """List the rows of the table, series by series, with what was drawn and its fault."""
-    rng, rows = drawn.rng, []
+    rows: list[dict[Any, Any]] = []
     wide = drawn.layout == "wide"
     for k, cells in enumerate(drawn.cells[:1] if wide else drawn.cells):
         extra = {step for column in drawn.covariates.values() for step in column[k]}
@@ -346,12 +349,12 @@ def _write_ids(
         "category"),
     }  # fmt: skip
     arrow, pandas = kinds.get(drawn.id_type, (pa.string(), None))
-    for place_, name in enumerate(names):
+    for part, name in enumerate(names):
         several = len(names) > 1
         cells = [drawn.ids[row["series"]] for row in rows]
-        cells = [cell[place_] for cell in cells] if several else cells
+        cells = [cell[part] for cell in cells] if several else cells
         cells = [None if row.get("no id") else c for row, c in zip(rows, cells, strict=True)]
-        town = several and place_ == 0
+        town = several and part == 0
         kind = None if None in cells and pandas in ("int64", "int8") else pandas
         columns[name] = Column(cells, pa.string() if town else arrow, None if town else kind)
 
@@ -418,7 +421,7 @@ def _value_column(drawn: Drawn, cells: list) -> Column:
 def _to_library(
     drawn: Drawn, columns: dict[Any, Column], time_name: str, settings: dict[str, Any]
 ) -> Any:
-    library, rng = drawn.library, drawn.rng
+    library = drawn.library
     if library == "pandas":
         table = pd.DataFrame(
             {name: _pandas_series(column, drawn) for name, column in columns.items()}
@@ -576,7 +579,7 @@ def read_stamp(drawn: Drawn, cell: Any) -> Any:
     return cell
 
 
-def check_forecast(drawn: Drawn, model: Forecaster, table: Any, rows: Any, period: int) -> str:
+def check_forecast(drawn: Drawn, model: Forecaster, rows: Any, period: int) -> str:
     """Compare a forecast of the last season, ``period`` steps, with the oracle's."""
     kind = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
     library = drawn.library.split()[0]
@@ -632,20 +635,17 @@ def _check_values(
     return ""
 
 
-LOOKBACK = 8
-
-
-def run(number: int, _: Path | None = None) -> Outcome:
+def run(number: int, folder: Path | None = None) -> Outcome:
     """Draw, write, read and check one table; every third goes through a forecast too."""
     drawn = draw(number)
-    table, settings, _rows_ = write(drawn)
+    table, settings, _ = write(drawn)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DataWarning)
         try:
             wrong = check_panel(drawn, to_panel(table, **settings))
             if not wrong and number % 3 == 0 and drawn.fault is None:
-                wrong = forecast(number, drawn, table, settings)
+                wrong = forecast(drawn, table, settings)
         except FighterError as error:
             kind = "refused" if drawn.fault else "needless refusal"
             return Outcome(drawn.group, kind, place(error))
@@ -656,7 +656,7 @@ def run(number: int, _: Path | None = None) -> Outcome:
     return Outcome(drawn.group, "wrong" if wrong else "right", wrong)
 
 
-def forecast(number: int, drawn: Drawn, table: Any, settings: dict[str, Any]) -> str:
+def forecast(drawn: Drawn, table: Any, settings: dict[str, Any]) -> str:
     """Forecast the table by its last value or its last season, and check every row."""
     period = int(drawn.rng.choice([1, 1, 2, 4]))
     model = Forecaster(
@@ -665,7 +665,7 @@ def forecast(number: int, drawn: Drawn, table: Any, settings: dict[str, Any]) ->
     )  # fmt: skip
     model.fit(table)
     rows = model.predict() if drawn.rng.random() < 0.5 else model.predict(table)
-    return check_forecast(drawn, model, table, rows, period)
+    return check_forecast(drawn, model, rows, period)
 
 
 SUITE = Suite("tables", run, cases=12_000)
