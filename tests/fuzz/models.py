@@ -417,6 +417,7 @@ class Damage:
         tensors, metadata = _read(other / WEIGHTS)
         if self.rng.random() < 0.2:
             shutil.copy(other / WEIGHTS, self.file)
+            self.sealed = True  # a whole model, though another one
         elif self.rng.random() < 0.5 or self.name == "checkpoint":
             self.write(tensors=tensors)
         else:
