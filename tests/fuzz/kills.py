@@ -61,7 +61,7 @@ class Points:
         if isinstance(path, bytes | str | os.PathLike):
             if not self.contain(path):
                 return False
-            name = f"{name} {Path(os.fsdecode(path)).name}"
+            name = f"{name} {Path(os.fsdecode(path)).name.replace(str(os.getpid()), 'PID')}"
         self.names.append(name)
         return len(self.names) - 1 == self.last
 
@@ -109,6 +109,14 @@ def patched(points: Points) -> Iterator[None]:
 
         return make
 
+    def opening_number(function: Any) -> Any:
+        def wrapped(path: Any, flags: int, *args: Any, **kwargs: Any) -> Any:
+            if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                points.pass_or_die("open", path)
+            return function(path, flags, *args, **kwargs)
+
+        return wrapped
+
     def sync(function: Any) -> Any:
         def wrapped(file: Any) -> Any:
             points.pass_or_die("fsync", None)
@@ -120,7 +128,7 @@ def patched(points: Points) -> Iterator[None]:
         def wrapped(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any):
             writes = any(letter in mode for letter in "wax+")
             inside = isinstance(file, str | os.PathLike) and points.contain(file)
-            if not writes or not inside:
+            if not writes or not inside or kwargs.get("opener"):
                 return function(file, mode, buffering, *args, **kwargs)
             points.pass_or_die("open", file)
             raw = _Raw(os.fspath(file), mode.replace("b", "").replace("t", ""))
@@ -134,7 +142,6 @@ def patched(points: Points) -> Iterator[None]:
             names = ("encoding", "errors", "newline")
             given = dict(zip(names, args, strict=False)) | kwargs
             given.pop("closefd", None)
-            given.pop("opener", None)
             return io.TextIOWrapper(buffered, line_buffering=buffering == 1, **given)
 
         return wrapped
@@ -154,6 +161,7 @@ def patched(points: Points) -> Iterator[None]:
         patch(os, name, before(name))
     for name in ("truncate", "chmod"):
         patch(os, name, before(name))
+    patch(os, "open", opening_number)
     patch(os, "fsync", sync)
     patch(io, "open", opening)
     patch(builtins, "open", opening)
