@@ -44,8 +44,6 @@ computes with, hangs in the child. Start workers with `spawn`, or call \
 `torch.set_num_threads(1)` first.
 - Several fits at once in threads of one process share PyTorch's random numbers, so their seeds \
 are not kept; use processes.
-- After a power cut the last rename may be undone by the file system: the older model or \
-checkpoint is then there.
 """
 
 TEXTS = {

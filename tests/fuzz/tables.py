@@ -105,7 +105,7 @@ def _draw_axis(rng: np.random.Generator, axis: str, count: int) -> tuple[Clock |
     day_long = ["D", "2D", "W", "2W", "B", *MONTHS]
     whole_days = axis in ("date", "yyyymmdd")
     alias = str(rng.choice(day_long if whole_days else [*FIXED, *MONTHS, "B"]))
-    year = int(rng.integers(1985, 2020) if axis in ("zone", "epoch") else rng.integers(1930, 2060))
+    year = int(rng.integers(1991, 2020) if axis in ("zone", "epoch") else rng.integers(1930, 2060))
     first = dt.datetime(year, int(rng.integers(1, 13)), int(rng.integers(1, 29)))
     if alias in MONTHS:
         first = first.replace(day=int(rng.choice([1, 15])))
@@ -405,7 +405,7 @@ def _as_text(drawn: Drawn, stamps: list) -> list[str | None]:
 
 def _value_column(drawn: Drawn, cells: list) -> Column:
     if drawn.fault == "text target":
-        return Column(["n/a" if cell is None else f"{cell} kg" for cell in cells], pa.string())
+        return Column(["n/a" if cell is None else f"about {cell}" for cell in cells], pa.string())
     types = {
         "float64": (pa.float64(), "float64"), "float32": (pa.float32(), "float32"),
         "int64": (pa.int64(), "int64"), "int32": (pa.int32(), "int32"),
