@@ -27,7 +27,7 @@ from tests.fuzz.runner import Outcome, Suite, place
 
 LIBRARIES = ("pandas", "pandas arrow", "pandas nullable", "polars", "polars lazy", "pyarrow")
 LAYOUTS = ("long", "long", "several ids", "wide", "single")
-AXES = ("datetime", "datetime", "zone", "date", "integer", "text", "yyyymmdd", "epoch")
+AXES = ("datetime", "datetime", "zone", "date", "integer", "text", "yyyymmdd", "yyyymm", "epoch")
 IDS = ("text", "text", "category", "integer", "small integer", "date", "unicode", "digits")
 VALUES = ("float64", "float64", "float32", "int64", "int32", "bool", "decimal", "large")
 FAULTS = (
@@ -35,6 +35,7 @@ FAULTS = (
     "text target", "ambiguous dates", "infinite covariate", "no target column",
 )  # fmt: skip
 MARK, LOOKBACK = -9999.0, 8
+DIGITS = {"yyyymmdd": "%Y%m%d", "yyyymm": "%Y%m"}
 
 
 @dataclass
@@ -103,12 +104,14 @@ def _draw_axis(rng: np.random.Generator, axis: str, count: int) -> tuple[Clock |
         first = int(rng.integers(-500, 5_000))
         return None, [first + k * step for k in range(count)]
     day_long = ["D", "2D", "W", "2W", "B", *MONTHS]
-    whole_days = axis in ("date", "yyyymmdd")
+    whole_days = axis in ("date", "yyyymmdd", "yyyymm")
     alias = str(rng.choice(day_long if whole_days else [*FIXED, *MONTHS, "B"]))
+    if axis == "yyyymm":
+        alias = str(rng.choice([name for name in MONTHS if name.endswith("S")]))
     year = int(rng.integers(1991, 2020) if axis in ("zone", "epoch") else rng.integers(1930, 2060))
     first = dt.datetime(year, int(rng.integers(1, 13)), int(rng.integers(1, 29)))
     if alias in MONTHS:
-        first = first.replace(day=int(rng.choice([1, 15])))
+        first = first.replace(day=1 if axis == "yyyymm" else int(rng.choice([1, 15])))
     if alias.endswith("E"):
         first = Clock("ME", first.replace(day=1)).stamps(1)[0]
     while alias == "B" and first.weekday() > 4:
@@ -254,10 +257,15 @@ def write(drawn: Drawn) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
     columns: dict[str, Column] = {}
     if drawn.layout in ("long", "several ids"):
         _write_ids(drawn, rows, columns, settings)
-    columns[time_name] = _time_column(drawn, rows)
+    columns[time_name] = _time_column(drawn, rows, settings)
     if drawn.layout == "wide":
         for k, name in enumerate(drawn.ids):
             columns[name] = _value_column(drawn, [row[k] for row in rows])
+        if rng.random() < 0.2:
+            columns["remark"] = Column(["text"] * len(rows), pa.string())
+            chosen = {"drop": ["remark"], "columns": [str(name) for name in drawn.ids]}
+            name = str(rng.choice(list(chosen)))
+            settings[name] = chosen[name]
     else:
         target = str(rng.choice(["y", "y", "sales"]))
         if target != "y":
@@ -359,7 +367,7 @@ def _write_ids(
         columns[name] = Column(cells, pa.string() if town else arrow, None if town else kind)
 
 
-def _time_column(drawn: Drawn, rows: list[dict]) -> Column:
+def _time_column(drawn: Drawn, rows: list[dict], settings: dict[str, Any]) -> Column:
     rng, stamps = drawn.rng, [row["time"] for row in rows]
     if drawn.axis == "integer":
         width = str(rng.choice(["int64", "int32", "int16"]))
@@ -367,22 +375,23 @@ def _time_column(drawn: Drawn, rows: list[dict]) -> Column:
     if drawn.axis == "date":
         days = [stamp and stamp.date() for stamp in stamps]
         return Column(days, pa.date32(), "object")
-    if drawn.axis == "yyyymmdd":
-        numbers = [None if s is None else s.year * 10_000 + s.month * 100 + s.day for s in stamps]
+    if drawn.axis in ("yyyymmdd", "yyyymm"):
+        form = DIGITS[drawn.axis]
+        numbers = [None if s is None else int(s.strftime(form)) for s in stamps]
         return Column(numbers, pa.int64(), None if None in numbers else "int64")
     if drawn.axis == "epoch":
         size = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[drawn.unit]
         numbers = [None if s is None else nanoseconds(s) // size for s in stamps]
         return Column(numbers, pa.int64(), None if None in numbers else "int64")
     if drawn.axis == "text":
-        return Column(_as_text(drawn, stamps), pa.string())
+        return Column(_as_text(drawn, stamps, settings), pa.string())
     zone = drawn.clock.zone if drawn.clock else None
     unit = "us" if drawn.library.startswith("polars") and drawn.unit == "s" else drawn.unit
     dtype = f"datetime64[{drawn.unit}, {zone}]" if zone else f"datetime64[{drawn.unit}]"
     return Column(stamps, pa.timestamp(unit, zone), dtype)
 
 
-def _as_text(drawn: Drawn, stamps: list) -> list[str | None]:
+def _as_text(drawn: Drawn, stamps: list, settings: dict[str, Any]) -> list[str | None]:
     """Write stamps as people do; where the order of day and month is open, that is a fault."""
     clock = drawn.clock
     assert clock is not None
@@ -391,11 +400,17 @@ def _as_text(drawn: Drawn, stamps: list) -> list[str | None]:
         forms += ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"]
     whole = all(s is None or s.time() == dt.time(0) for s in stamps)
     if whole:
-        forms += ["%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y"]
+        forms += ["%Y-%m-%d", "%Y%m%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%b-%Y", "%B %d, %Y"]
     days = [s.day for s in stamps if s is not None]
     if max(days) > 12:
         forms += ["%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S"]
     form = str(drawn.rng.choice(forms))
+    if drawn.rng.random() < 0.2:
+        form = str(
+            drawn.rng.choice(["%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%H:%M:%S|%Y %d %m"])
+        )
+        settings["date_format"] = form
+        drawn.fault = None if drawn.fault == "ambiguous dates" else drawn.fault
     if drawn.fault == "ambiguous dates":
         form = "%d/%m/%Y %H:%M:%S"
         if max(days) > 12 or all(s is None or s.day == s.month for s in stamps):
@@ -567,8 +582,8 @@ def read_stamp(drawn: Drawn, cell: Any) -> Any:
     if drawn.clock is None:
         return int(cell)
     if isinstance(cell, int | np.integer):
-        if drawn.axis == "yyyymmdd":
-            return dt.datetime.strptime(str(cell), "%Y%m%d")
+        if drawn.axis in DIGITS:
+            return dt.datetime.strptime(str(cell), DIGITS[drawn.axis])
         size = {"s": 10**6, "ms": 10**3, "us": 1}.get(drawn.unit)
         micro = int(cell) * size if size else int(cell) // 1000
         return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micro)
