@@ -120,6 +120,8 @@ def _draw_axis(rng: np.random.Generator, axis: str, count: int) -> tuple[Clock |
         minute = 0 if alias not in ("s", "30s", "min") else int(rng.integers(60))
         first = first.replace(hour=int(rng.choice([0, 0, 6, 12, 17])), minute=minute)
     zone = str(rng.choice(ZONES)) if axis == "zone" else None
+    if axis == "text" and rng.random() < 0.2:
+        zone = "UTC"  # written with a UTC offset
     clock = Clock(alias, first, zone)
     return clock, [clock.aware(stamp) for stamp in clock.stamps(count)]
 
@@ -242,11 +244,11 @@ class Column:
 
 def write(drawn: Drawn) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
     """Write the table; return it, the settings to read it with, and its rows as they stand."""
-    rng, settings = drawn.rng, dict(drawn.settings)
+    rng, rows = drawn.rng, _rows(drawn)
+    settings = dict(drawn.settings)
     time_name = str(rng.choice(["ds", "ds", "date", "Zeit"]))
     if time_name == "Zeit" or (time_name != "ds" and rng.random() < 0.5):
         settings["time_col"] = time_name
-    rows = _rows(drawn)
     order = str(rng.choice(["series", "time", "shuffled", "reversed"]))
     if order == "time":
         rows.sort(key=lambda row: row["step"])
@@ -395,6 +397,10 @@ def _as_text(drawn: Drawn, stamps: list, settings: dict[str, Any]) -> list[str |
     """Write stamps as people do; where the order of day and month is open, that is a fault."""
     clock = drawn.clock
     assert clock is not None
+    if clock.zone:
+        zone = dt.timezone(dt.timedelta(minutes=int(drawn.rng.choice([0, 120, -330]))))
+        drawn.fault = None if drawn.fault == "ambiguous dates" else drawn.fault
+        return [s and s.astimezone(zone).isoformat() for s in stamps]
     forms = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S"]
     if clock.alias not in ("s", "30s"):
         forms += ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M"]
@@ -496,11 +502,24 @@ def _to_index(
         table = table.set_index(time_name)
         if drawn.rng.random() < 0.5 and "time_col" not in settings:
             table.index.name = None
-        return table
+        return _to_periods(drawn, table)
     if drawn.layout == "long":
         settings["time_col"] = time_name
         return table.set_index([settings.get("id_col", "unique_id"), time_name])
     return table
+
+
+def _to_periods(drawn: Drawn, table: pd.DataFrame) -> pd.DataFrame:
+    """Turn stamps that begin a period of pandas into periods, for some tables."""
+    clock, first = drawn.clock, drawn.stamps[0]
+    periods = {"s": "s", "min": "min", "h": "h", "D": "D", "MS": "M", "YS": "Y"}
+    if clock is None or clock.zone or clock.alias not in periods or drawn.fault:
+        return table
+    begins = {"D": first.hour == 0, "MS": first.day == 1 and first.hour == 0}
+    begins["YS"] = begins["MS"] and first.month == 1
+    if not begins.get(clock.alias, True) or drawn.rng.random() < 0.5:
+        return table
+    return table.set_axis(table.index.to_period(periods[clock.alias]), axis=0)
 
 
 # ---- checking ---------------------------------------------------------------------------------
