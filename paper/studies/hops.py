@@ -25,7 +25,7 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
     measured with the part that stays in place. The result is empty where there are no hops.
 
     Args:
-        network: the network.
+        network: the network, in eval mode.
         windows: windows to measure it on.
         start_step: position of their first row in the learned cycle (default: 0).
     """
@@ -38,8 +38,6 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
     hooks = [
         layer.register_forward_pre_hook(lambda _, args: inputs.append(args[0])) for layer in layers
     ]
-    training = network.training
-    network.eval()
     try:
         network(batch, batch.start + start_step)
         few = [x[_evenly(len(x)).to(x.device)] for x in inputs]
@@ -48,7 +46,6 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
             explain.measure(explain.hop_parts(layer, x, staying=True)) for layer, x in pairs
         ]
     finally:
-        network.train(training)
         for hook in hooks:
             hook.remove()
 

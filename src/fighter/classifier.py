@@ -17,6 +17,7 @@ from .estimator import Estimator
 from .models.text import BLOCKS, TextNet
 from .training import Recipe, World, remove_checkpoint, train
 from .training.inference import autocast
+from .training.parallel import own_random_state
 
 # Settings that a fitted network is built from; the rest matters only while fitting.
 _NETWORK = (
@@ -166,7 +167,7 @@ class TextClassifier(Estimator):
             Texts(rows[part].to(device), torch.from_numpy(numbers[part]).to(device))
             for part in (~held, held)
         )
-        with torch.random.fork_rng(devices=[]):
+        with own_random_state():
             torch.manual_seed(self.seed)
             self.network = self._new_network().to(device)
         self.history = train(
@@ -217,15 +218,11 @@ class TextClassifier(Estimator):
         """Return probabilities ``[texts, classes]``, with columns as in ``classes_``."""
         self._check_fitted()
         rows = self._tokens.rows(_strings(texts), self._fixed["max_length"]).to(self.torch_device)
-        data, training = Texts(rows, rows.new_zeros(len(rows))), self.network.training
+        data = Texts(rows, rows.new_zeros(len(rows)))
         logits = [torch.zeros(0, len(self.classes_))]  # of no text
-        self.network.eval()
-        try:
-            for index in data.batches(data.eval_batch_size):
-                with autocast(data.device):
-                    logits.append(self.network(data.gather(index).tokens).float().cpu())
-        finally:
-            self.network.train(training)
+        for index in data.batches(data.eval_batch_size):
+            with autocast(data.device):
+                logits.append(self.network(data.gather(index).tokens).float().cpu())
         return torch.cat(logits).double().softmax(1).numpy()
 
     def score(self, texts: Any, labels: Any) -> float:
@@ -270,6 +267,7 @@ class TextClassifier(Estimator):
             model._tokens = Tokens.from_tensor(tensors["tokens"])
             model.network = model._new_network().to(model.torch_device)
             model.network.load_state_dict(_storage.strip_prefix("network", tensors))
+            model.network.eval()
             model.history = []
         return model
 

@@ -84,3 +84,13 @@ def test_a_moving_average_repeats_the_first_and_last_value(kernel):
         for step in range(t - (kernel - 1) // 2, t + kernel // 2 + 1):
             wanted[:, t] += x[:, min(max(step, 0), 8)] / kernel
     torch.testing.assert_close(moving_average(x, kernel), wanted)
+
+
+def test_rounding_does_not_choose_the_time_basis():
+    # A day and its half: most eigenvalues are equal, and every vector is symmetric in time.
+    steps = torch.arange(96, dtype=torch.float64)
+    correlation = (2 * torch.pi * steps / 24).cos() / 2 + (2 * torch.pi * steps / 12).cos() / 2
+    basis = time_basis(correlation, 96)
+    for seed in range(5):
+        noise = 1e-13 * torch.randn(96, generator=torch.Generator().manual_seed(seed)).double()
+        torch.testing.assert_close(time_basis(correlation + noise, 96), basis, rtol=0, atol=1e-6)

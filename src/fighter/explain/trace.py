@@ -60,17 +60,13 @@ def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map])
     walk from the last cut to the first, separately for each number of edges walked so far. The
     power i of a layer's graph adds i edges, everything else adds none.
     """
-    training = network.training
-    network.eval()
-    try:
+    with _eval_mode(network):
         with torch.enable_grad(), _cutting(known_layers(network)) as cuts:
             start = _leaf(x[None])
             frozen = Frozen(function, start)
         with torch.no_grad():
             at_zero = frozen(torch.zeros_like(start))[0]
         hops = sum(max(cut.parts.powers) for cut in cuts)
-    finally:
-        network.train(training)
     for select in selects:
         with torch.enable_grad():
             total = select(frozen.output[0])
@@ -84,6 +80,18 @@ def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map])
             edges = cut.parts.edges(split_heads(gain, cut.layer.heads))
             layers.append(LayerTrace(cut.parts, edges, total - edges.sum()))
         yield Trace(inputs, constant, total, layers)
+
+
+@contextmanager
+def _eval_mode(network: nn.Module) -> Iterator[None]:
+    """Switch the modules that are in training mode to eval mode, and back at the end."""
+    training = [module for module in network.modules() if module.training]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 Slopes = dict[int, Tensor]

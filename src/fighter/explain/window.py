@@ -1,5 +1,6 @@
 """Split the forecast of one window, with its normalisation and its cycle."""
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -40,8 +41,10 @@ def trace_windows(
     """Split the forecasts of several (series, step) of one window, one after the other.
 
     The mean and the deviation of the look-back are held constant. The cycle is one more input of
-    the network, whose parts are summed into one term.
+    the network, whose parts are summed into one term. The work is done on a copy of the network,
+    because it needs hooks and other threads may be forecasting.
     """
+    network = copy.deepcopy(network)
     lookback, horizon, count = batch.past.shape[1], network.core.task.horizon, batch.past.shape[2]
     with torch.no_grad():
         z, before, after, _, _, *units = network.window(batch, position)

@@ -60,6 +60,8 @@ class Training:
         discount: how much less later steps count in training: 1 / (1 + discount) one season (at
             least 24 steps) after the first; 0 turns it off (default: 8).
         compile: compile the network on CUDA (default: False).
+        time_budget: seconds to train for, at most; with it, results depend on the speed of the
+            machine (default: no limit).
     """
 
     max_epochs: int | None = None
@@ -71,6 +73,7 @@ class Training:
     loss: Literal["mae", "mse"] = "mae"
     discount: float = 8.0
     compile: bool = False
+    time_budget: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_epochs", "batch_size", "patience"):
@@ -78,8 +81,9 @@ class Training:
                 check_count(name, getattr(self, name))
         for name in ("weight_decay", "discount"):
             check_number(name, getattr(self, name), "a number, 0 or more", lambda x: 0 <= x < inf)
-        if self.lr is not None:
-            check_number("lr", self.lr, "a number above 0", lambda x: 0 < x < inf)
+        for name in ("lr", "time_budget"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), "a number above 0", lambda x: 0 < x < inf)
         check_number("ema", self.ema, "a number from 0 to below 1", lambda x: 0 <= x < 1)
         if self.loss not in ("mae", "mse"):
             raise FighterError("needs mae or mse", argument="loss", value=self.loss)

@@ -17,6 +17,7 @@ from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
+from ..training.parallel import one_thread, own_random_state
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import Config
 from .forecast import Forecast
@@ -28,6 +29,8 @@ Change = Callable[[ForecastNet], ForecastNet]
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A trained model and all that forecasts need; nothing in it changes after ``fit``.
+
+    The network stays in eval mode, so that several threads may forecast at the same time.
 
     Args:
         config: the settings it was fitted with.
@@ -48,6 +51,9 @@ class Fitted:
     context: Panel
     device: torch.device
     history: list[dict[str, Any]]
+
+    def __post_init__(self) -> None:
+        self.network.eval()
 
     # ---- tables to panels -----------------------------------------------------------------
 
@@ -265,7 +271,7 @@ def _new_network(
     seed: int, plan: Plan, scaler: Scaler, panel: Panel, change: Change | None
 ) -> ForecastNet:
     """Draw the weights and prepare the core with the lag correlations of the training rows."""
-    with torch.random.fork_rng(devices=[]):
+    with own_random_state():
         torch.manual_seed(seed)
         network = build_network(plan, panel)
         network = network if change is None else change(network)
@@ -273,7 +279,8 @@ def _new_network(
     values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)
     correlation = lag_correlation(values, torch.tensor(panel.observed[rows]), lags)
-    network.core.prepare(correlation.float())
+    with one_thread():  # eigenvectors must not depend on the number of threads
+        network.core.prepare(correlation.round(decimals=9))  # nor on rounding
     return network
 
 
@@ -290,5 +297,6 @@ def _recipe(config: Config, plan: Plan) -> Recipe:
         discount=plan.discount,
         quantiles=plan.quantiles,
         compile=training.compile,
+        time_budget=training.time_budget,
         seed=int(config.seed),
     )

@@ -95,17 +95,26 @@ def _lag_covariance(values: Values, observed: Values, lags: int) -> Float[Tensor
     return products(centred) / products(observed).round().clamp(min=1)
 
 
+TIE_BREAK = 1e-3  # below the sampling error of a correlation, far above rounding
+
+
 def time_basis(correlation: Float[Tensor, "lags"], steps: int) -> Float[Tensor, "{steps} {steps}"]:
     """Return the eigenvectors of the lag-correlation matrix as columns, the strongest first.
 
     In this orthogonal basis the steps of a window are uncorrelated, so that a network can weight
-    each by itself.
+    each by itself. Rounding must not choose the basis, or a shift of the values would change what
+    is learned: equal eigenvalues are told apart by a small term whose spectrum 1 - θ/π falls
+    linearly with the frequency θ, and each vector's sign makes its largest entry positive.
     """
     index = torch.arange(steps)
-    matrix = correlation.double().cpu()[(index[:, None] - index).abs()]
+    lags = (index[:, None] - index).abs()
+    spread = torch.where(lags % 2 == 1, 2 / (torch.pi * lags.clamp(min=1)) ** 2, 0.0).double()
+    matrix = correlation.double().cpu()[lags] + TIE_BREAK * spread
     basis = torch.linalg.eigh(matrix).eigenvectors.flip(1)
-    largest = basis.gather(0, basis.abs().argmax(0, keepdim=True))
-    return (basis * largest.sign()).to(correlation)  # fix the arbitrary sign of each eigenvector
+    # The vectors are symmetric or antisymmetric in time, so that the size of every entry occurs
+    # twice: later entries count more.
+    position = (basis.abs() * (index + 1)[:, None]).argmax(0, keepdim=True)
+    return (basis * basis.gather(0, position).sign()).to(correlation)
 
 
 class TimeEmbedding(nn.Module):

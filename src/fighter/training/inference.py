@@ -1,7 +1,11 @@
-"""Forecasts and scores of a network, batch by batch."""
+"""Forecasts and scores of a network, batch by batch.
+
+The network must be in eval mode, as :func:`~fighter.training.train` leaves it. Nothing here changes
+it, so that several threads can use one network at the same time.
+"""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -21,17 +25,6 @@ def autocast(device: torch.device) -> AbstractContextManager:
     return nullcontext()
 
 
-@contextmanager
-def eval_mode(network: nn.Module) -> Iterator[None]:
-    """Switch a network to eval mode; restore its mode at the end, also after an error."""
-    training = network.training
-    network.eval()
-    try:
-        yield
-    finally:
-        network.train(training)
-
-
 @torch.no_grad()
 def forecast(
     network: nn.Module, windows: Windows, start_step: int = 0
@@ -40,24 +33,22 @@ def forecast(
 
     ``start_step`` is the step of the first row of ``windows`` on the training time axis.
     """
-    with eval_mode(network):
-        for index in windows.batches(windows.eval_batch_size):
-            batch = windows.gather(index)
-            with autocast(windows.device):
-                y = network(batch, batch.start + start_step)
-            yield batch, clamp_to_bounds(y.float(), batch)
+    for index in windows.batches(windows.eval_batch_size):
+        batch = windows.gather(index)
+        with autocast(windows.device):
+            y = network(batch, batch.start + start_step)
+        yield batch, clamp_to_bounds(y.float(), batch)
 
 
 @torch.no_grad()
 def score(network: nn.Module, data: Examples, measure: Objective, world: World) -> float:
     """Return the mean of a measure over all examples."""
     total = torch.zeros(2, dtype=torch.float64, device=data.device)
-    with eval_mode(network):
-        for index in data.batches(data.eval_batch_size * world.size):
-            mine = world.share(index)
-            if len(mine):
-                with autocast(data.device):
-                    part = measure(network, data.gather(mine))
-                total += torch.stack(part).double()
+    for index in data.batches(data.eval_batch_size * world.size):
+        mine = world.share(index)
+        if len(mine):
+            with autocast(data.device):
+                part = measure(network, data.gather(mine))
+            total += torch.stack(part).double()
     total, count = world.sum(*total)
     return (total / count.clamp(min=1)).item()

@@ -1,6 +1,7 @@
 """The training loop: AdamW, warm-up and cosine, averaged weights, early stopping."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from ..errors import FighterError, check_count
 from . import checkpoint as disk
 from .inference import autocast, score
 from .losses import Objective, forecast_objective
-from .parallel import World
+from .parallel import World, own_random_state
 from .progress import MetricLog, Progress
 from .steps import CapturedStep, Examples
 
@@ -43,6 +44,8 @@ class Recipe:
             validation weighs all steps the same (default: 0).
         quantiles: levels of the outputs after the point forecast (default: none).
         compile: compile the network (default: False).
+        time_budget: seconds to train for, at most; the learning rate falls in time for it
+            (default: no limit).
         seed: seed of the order of windows and of dropout (default: 0).
     """
 
@@ -58,6 +61,7 @@ class Recipe:
     discount: float = 0.0
     quantiles: tuple[float, ...] = ()
     compile: bool = False
+    time_budget: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -87,7 +91,7 @@ def train(
     verbose: bool = False,
     settings: str = "",
 ) -> list[Record]:
-    """Train ``network`` in place and leave the weights of the best epoch in it.
+    """Train ``network`` in place and leave it with the weights of the best epoch, in eval mode.
 
     The best epoch has the lowest ``measure`` over ``validation``; without validation data it is the
     last. An interrupted run resumes from its checkpoint in ``folder`` with the same result as an
@@ -113,12 +117,11 @@ def train(
         One record per epoch: loss, validation score, learning rate. It holds no times, so that two
         runs with the same seed have equal records.
     """
-    devices = [data.device] if data.device.type == "cuda" else []
     measure = measure or objective or forecast_objective(recipe.loss, recipe.quantiles, start_step)
     objective = objective or forecast_objective(
         recipe.loss, recipe.quantiles, start_step, recipe.discount, per_member=True
     )
-    with torch.random.fork_rng(devices=devices):  # leaves the caller's random state alone
+    with own_random_state(data.device):
         run = _Run(network, data, recipe, world, objective)
         evaluate = None
         if validation is not None:
@@ -133,7 +136,11 @@ def train(
         log = MetricLog(folder if world.first else None, tensorboard, run.history)
         bar = Progress(verbose and world.first, recipe.epochs, run.steps, run.epoch)
         try:
-            while run.epoch < recipe.epochs and run.since_best < recipe.patience:
+            while (
+                run.epoch < recipe.epochs
+                and run.since_best < recipe.patience
+                and run.time_spent() < 1
+            ):
                 record = run.one_epoch(evaluate, bar, on_epoch)
                 if checkpoint is not None:
                     world.wait()
@@ -145,6 +152,7 @@ def train(
             bar.close()
             log.close()
         network.load_state_dict(run.best)
+        network.eval()
         return run.history
 
 
@@ -174,6 +182,7 @@ class _Run:
         self.identity: dict[str, str] = {}  # must be equal in a checkpoint that is resumed
         self.module, self.optimiser = network, None
         self.one_step: Callable[[Tensor], Tensor] | None = None
+        self.seconds, self.start = 0.0, time.monotonic()  # before an interruption, and since
         if trainable := [p for p in network.parameters() if p.requires_grad]:
             fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
             self.optimiser = torch.optim.AdamW(
@@ -193,17 +202,22 @@ class _Run:
         order = torch.Generator().manual_seed(self.recipe.seed + self.epoch)
         torch.manual_seed(self.recipe.seed + 7_919 * self.epoch + 1_000_003 * self.world.rank)
         total = torch.zeros((), dtype=torch.float64, device=self.data.device)
+        steps = 0
         for index in self.data.batches(self.recipe.batch_size, order):
             if self.one_step is not None:
                 self.set_rates()
                 total += self.one_step(index)
             self.step += 1
+            steps += 1
             bar.step()
+            if self.time_spent() >= 1:
+                break
         self.epoch += 1
         self.network.zero_grad()  # frees memory for validation
         if not self.recipe.ema:
             self.average = self.weights()
         own = self.swap(self.average)
+        self.network.eval()
         result = None if evaluate is None else evaluate(self.network)
         self.since_best += 1
         if result is None or result < self.best_score or self.epoch == 1:
@@ -212,7 +226,7 @@ class _Run:
             self.since_best = 0
         record = {
             "epoch": self.epoch,
-            "loss": (total / self.steps).item(),
+            "loss": (total / steps).item(),
             "validation": result,
             "best": None if result is None else self.best_score,
             "lr": self.rate(),
@@ -261,12 +275,22 @@ class _Run:
 
     def rate(self) -> float:
         """Return the learning rate: linear warm-up, then half a cosine down to a hundredth."""
-        recipe, last = self.recipe, self.recipe.epochs * self.steps
+        recipe, last, spent = self.recipe, self.recipe.epochs * self.steps, self.time_spent()
         warmup = min(recipe.warmup, max(last // 10, 1))
-        if self.step < warmup:
-            return recipe.lr * (self.step + 1) / warmup
-        progress = (self.step - warmup) / max(last - warmup, 1)
+        if self.step < warmup and spent < 0.1:
+            return recipe.lr * max((self.step + 1) / warmup, 10 * spent)
+        progress = max((self.step - warmup) / max(last - warmup, 1), spent)
         return recipe.lr * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * min(progress, 1.0))))
+
+    def time_spent(self) -> float:
+        """Return the share of the time budget that is spent, by the clock of rank 0."""
+        if self.recipe.time_budget is None:
+            return 0.0
+        seconds = self.seconds + time.monotonic() - self.start
+        if self.world.size > 1:
+            here = torch.tensor(seconds if self.world.first else 0.0, device=self.data.device)
+            seconds = self.world.sum(here).item()
+        return seconds / self.recipe.time_budget
 
     @torch.no_grad()
     def update_average(self) -> None:
@@ -291,7 +315,9 @@ class _Run:
         if self.optimiser is not None:
             parts["optimiser"] = disk.optimiser_tensors(self.optimiser)
         counters = ("step", "epoch", "since_best", "best_score", "history", "identity")
-        disk.save(disk.pack(parts), {name: getattr(self, name) for name in counters}, path)
+        state = {name: getattr(self, name) for name in counters}
+        state["seconds"] = self.seconds + time.monotonic() - self.start
+        disk.save(disk.pack(parts), state, path)
 
     def resume(self, path: Path) -> None:
         tensors, state = disk.load(path)

@@ -5,6 +5,7 @@ Every process holds the data and the network and takes its share of every batch.
 """
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -62,6 +63,21 @@ class World:
         """Block until every process reaches this point."""
         if self.size > 1:
             dist.barrier()
+
+
+_random_state = threading.RLock()
+
+
+@contextmanager
+def own_random_state(device: torch.device | None = None) -> Iterator[None]:
+    """Leave the caller's random state alone, and let one thread at a time draw from torch's.
+
+    Torch has one generator per device, which all threads share: fits that draw at the same time
+    would not get the numbers of their seeds.
+    """
+    devices = [device] if device is not None and device.type == "cuda" else []
+    with _random_state, torch.random.fork_rng(devices=devices):
+        yield
 
 
 @contextmanager
