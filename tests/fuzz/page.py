@@ -35,15 +35,14 @@ bit, as a run that nobody interrupted.
 - **One model serves many threads.** `predict`, `forecast`, `evaluate` and `predict_proba` may \
 be called at the same time, from threads or through `asyncio.to_thread`, and answer as they do \
 one after the other, bit by bit.
-- **The same seed gives the same weights** on the same machine with the same versions.
+- **The same seed gives the same weights** on the same machine with the same versions, with any \
+number of threads, and also for fits that run at the same time in several threads.
 
 ## Known limits
 
 - Do not fork a process in which a model was fitted with several threads: OpenMP, which PyTorch \
 computes with, hangs in the child. Start workers with `spawn`, or call \
 `torch.set_num_threads(1)` first.
-- Several fits at once in threads of one process share PyTorch's random numbers, so their seeds \
-are not kept; use processes.
 """
 
 TEXTS = {
