@@ -32,6 +32,7 @@ from fighter import DataWarning, FighterError, Forecaster, TextClassifier, _stor
 from fighter._files import CHECKPOINT, CONFIG, WEIGHTS
 from fighter.forecasting.config import Frame, Training
 from fighter.models import Fighter
+from fighter.training import checkpoint, progress
 from tests.fuzz.runner import Outcome, Suite, place
 
 Config = dict[str, Any]
@@ -121,8 +122,6 @@ class _StopError(Exception):
 @contextlib.contextmanager
 def _stop_after(epochs: int) -> Iterator[None]:
     """Interrupt a training after some epochs."""
-    from fighter.training import progress
-
     true = progress.Progress.epoch
 
     def stop(self: Any, record: dict[str, Any]) -> None:
@@ -238,9 +237,8 @@ class Damage:
         tensors = self.tensors if tensors is None else tensors
         if seal and self.number % 2 and isinstance(config, dict):
             self.sealed = True
+            tensors = {name: t for name, t in tensors.items() if name != checkpoint.CHECKSUM}
             if self.name == "checkpoint":
-                from fighter.training import checkpoint
-
                 checkpoint.save(tensors, config, self.file)
             else:
                 _storage.save_folder(self.folder, config, tensors)
