@@ -191,4 +191,4 @@ def _forecast(table: Any, settings: dict[str, Any]) -> str:
     return ""
 
 
-SUITE = Suite("hostile", run, cases=6_000)
+SUITE = Suite("hostile", run, cases=8_000)

@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -170,7 +171,8 @@ def run_suite(
     """
     prepared = folder / suite.name
     if suite.prepare is not None and not (prepared / "ready").exists():
-        prepared.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(prepared, ignore_errors=True)  # of a preparation that was stopped
+        prepared.mkdir(parents=True)
         child = _CONTEXT.Process(target=suite.prepare, args=(prepared,))
         child.start()
         child.join()
@@ -179,7 +181,8 @@ def run_suite(
         (prepared / "ready").touch()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{suite.name}.jsonl"
-    lines = log.read_text().splitlines() if log.exists() else []
+    lines = log.read_text().split("\n")[:-1] if log.exists() else []  # without one cut short
+    log.write_text("".join(f"{line}\n" for line in lines))
     records = {record["case"]: record for record in map(json.loads, lines)}
     wanted = range(start, start + count)
     todo = [number for number in wanted if number not in records]

@@ -702,4 +702,4 @@ def forecast(drawn: Drawn, table: Any, settings: dict[str, Any]) -> str:
     return check_forecast(drawn, model, rows, period)
 
 
-SUITE = Suite("tables", run, cases=12_000)
+SUITE = Suite("tables", run, cases=20_000)

@@ -31,6 +31,7 @@ def test_hostile_tables_are_read_or_refused(first):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("suite", "cases"), [("models", 336), ("kills", 200), ("threads", 5)])
 def test_damaged_models_kills_and_threads(suite, cases, tmp_path):
     command = [sys.executable, "-m", "tests.fuzz", suite, "--cases", str(cases)]
