@@ -14,6 +14,7 @@ from fighter.data.datasets import catalogue
 from fighter.data.text import PAD, TextBatch
 from fighter.models.text import BLOCKS
 
+from .forecasting.test_storage import change, read, rewrite
 from .training.nets import same_weights
 
 SUBJECTS = {"sea": "ship wave sailor harbour", "sky": "cloud wing pilot runway"}
@@ -340,16 +341,84 @@ def test_predictions_are_bit_equal_after_loading(tmp_path, settings):
 def test_damaged_and_foreign_models_are_refused(tmp_path, fitted):
     with pytest.raises(FighterError, match="holds no saved model"):
         TextClassifier.load(tmp_path / "nowhere")
-    forecaster = tmp_path / "forecaster"
-    fitted.save(forecaster)
-    weights = forecaster / "model.safetensors"
-    whole = weights.read_bytes()
-    weights.write_bytes(whole.replace(b"TextClassifier", b"NextClassifier"))
+    fitted.save(tmp_path)
+    config, _ = read(tmp_path)
+    rewrite(tmp_path, change(config, "NextClassifier", "estimator"))
     with pytest.raises(FighterError, match="holds a NextClassifier, not a TextClassifier"):
-        TextClassifier.load(forecaster)
-    weights.write_bytes(whole.replace(b"network.head.bias", b"network.head.mass"))
+        TextClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("settings", "kappa"), 10**9), (("settings", "layers"), 10**9), (("classes",), ["sea"]),
+        (("settings", "width"), 10**9), (("settings", "max_length"), 10**9), (("classes",), 3),
+        (("settings", "heads"), 0), (("settings", "dropout"), "x"), (("classes", 0), []),
+        (("classes",), ["sky", "sea"]), (("classes", 0), None), (("settings", "seed"), {}),
+        (("settings",), []),
+    ],
+)  # fmt: skip
+def test_a_config_that_does_not_fit_is_refused(tmp_path, fitted, path, value):
+    fitted.save(tmp_path)
+    config, _ = read(tmp_path)
+    rewrite(tmp_path, change(config, value, *path))
     with pytest.raises(FighterError, match="damaged model"):
-        TextClassifier.load(forecaster)
+        TextClassifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("tokens", lambda t: t[:-1]),
+        ("tokens", lambda t: t.float()),
+        ("tokens", lambda t: t * 0),
+        ("tokens", lambda t: None),
+        ("network.head.bias", lambda t: None),
+        ("network.head.bias", lambda t: t * np.nan),
+        ("network.head.bias", lambda t: t[:1]),
+        ("network.head.bias", lambda t: t.double()),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused(tmp_path, fitted, name, damage):
+    fitted.save(tmp_path)
+    _, tensors = read(tmp_path)
+    changed = {**tensors, name: damage(tensors[name])}
+    rewrite(tmp_path, tensors={k: v for k, v in changed.items() if v is not None})
+    with pytest.raises(FighterError, match="damaged model"):
+        TextClassifier.load(tmp_path)
+
+
+def test_a_token_beyond_the_vocabulary_is_refused(tmp_path, fitted):
+    fitted.save(tmp_path)
+    _, tensors = read(tmp_path)
+    text = bytes(tensors["tokens"].tolist()).replace(b'"ship":', b'"ship":9999')
+    rewrite(tmp_path, tensors={**tensors, "tokens": torch.tensor(list(text), dtype=torch.uint8)})
+    with pytest.raises(FighterError, match="damaged model"):
+        TextClassifier.load(tmp_path)
+
+
+def test_one_changed_bit_is_noticed(tmp_path, fitted):
+    fitted.save(tmp_path)
+    weights = tmp_path / "model.safetensors"
+    whole = weights.read_bytes()
+    for place in np.random.default_rng(0).integers(0, 8 * len(whole), 40):
+        byte, bit = divmod(int(place), 8)
+        weights.write_bytes(whole[:byte] + bytes([whole[byte] ^ 1 << bit]) + whole[byte + 1 :])
+        with pytest.raises(FighterError):
+            TextClassifier.load(tmp_path)
+
+
+def test_folders_of_others_and_unknown_devices_are_refused(tmp_path, fitted):
+    (tmp_path / "metrics.jsonl").write_text('{"accuracy": 1}')
+    with pytest.raises(FighterError, match="is not a saved model"):
+        tiny().fit(*sentences(60), folder=tmp_path)
+    with pytest.raises(FighterError, match="is not a saved model"):
+        fitted.save(tmp_path)
+    assert (tmp_path / "metrics.jsonl").read_text() == '{"accuracy": 1}'
+    fitted.save(tmp_path / "m")
+    with pytest.raises(FighterError) as error:
+        TextClassifier.load(tmp_path / "m", device="gpu")
+    assert error.value.argument == "device"
 
 
 class Killed(BaseException):

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from . import _storage
 from .data.text import KINDS, TextBatch, Texts, Tokens, hold_out
 from .errors import FighterError, check_count, check_number
-from .estimator import Estimator
+from .estimator import Estimator, resolve_device
 from .models.text import BLOCKS, TextNet
-from .training import Recipe, World, remove_checkpoint, train
+from .training import Recipe, World, train
 from .training.inference import autocast
 from .training.parallel import own_random_state
 
@@ -93,6 +93,7 @@ class TextClassifier(Estimator):
     history: list[dict[str, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._rank = 0  # among the processes that trained together
         for name, known in (("model", BLOCKS), ("tokens", KINDS)):
             if getattr(self, name) not in known:
                 raise FighterError(
@@ -120,7 +121,9 @@ class TextClassifier(Estimator):
         labels: Any,
         *,
         folder: str | Path | None = None,
+        overwrite: bool = False,
         tensorboard: bool = False,
+        distributed: bool = False,
         on_epoch: Callable[[dict[str, Any]], None] | None = None,
     ) -> "TextClassifier":
         """Learn from texts and their classes.
@@ -130,29 +133,29 @@ class TextClassifier(Estimator):
             labels: the class of each text: strings or numbers.
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
+            overwrite: start again if ``folder`` has a checkpoint of another run (default: refuse).
             tensorboard: also write TensorBoard's files to ``folder``.
+            distributed: train together with the other processes of ``torchrun``; rank 0 saves.
             on_epoch: called with the record of each epoch, which it may extend, while the network
                 holds the weights of that epoch.
         """
-        if tensorboard and folder is None:
-            raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
         texts, labels = _strings(texts), _classes(labels)
         _check_pairs(texts, labels)
-        place = Path(folder) if folder else None
+        world = World.join(self.device) if distributed else World()
         before = vars(self).copy()
-        try:
-            self._fit(texts, labels, folder=place, tensorboard=tensorboard, on_epoch=on_epoch)
-        except BaseException:  # keep what was fitted before
-            vars(self).clear()
-            vars(self).update(before)
-            raise
-        if place is not None:
-            self.save(place)
-            if World.join(self.torch_device).first:
-                remove_checkpoint(place)
+        with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
+            try:
+                self._fit(texts, labels, world=world, on_epoch=on_epoch, **places)
+            except BaseException:  # keep what was fitted before
+                vars(self).clear()
+                vars(self).update(before)
+                raise
+            self._rank = world.rank
+            if folder and world.first:
+                _storage.write_folder(Path(folder), *self._pack())
         return self
 
-    def _fit(self, texts: list[str], labels: list, **places: Any) -> None:
+    def _fit(self, texts: list[str], labels: list, **options: Any) -> None:
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise FighterError(
@@ -177,10 +180,9 @@ class TextClassifier(Estimator):
             self._recipe(),
             objective=self._objective,
             measure=_errors,
-            world=World.join(device),
             verbose=self.verbose,
             settings=f"{self._fixed} label_smoothing={self.label_smoothing}",
-            **places,
+            **options,
         )
 
     def _new_network(self) -> TextNet:
@@ -240,35 +242,40 @@ class TextClassifier(Estimator):
     # ---- save and load --------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write ``config.json`` and ``model.safetensors``, replacing a model saved there.
+        """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
+        if self._rank == 0:  # of processes that trained together, the others do nothing
+            _storage.save_folder(Path(folder), *self._pack())
 
-        Of several processes that trained together, rank 0 writes.
-        """
+    def _pack(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the config (fit for JSON) and the tensors of a fitted classifier."""
         self._check_fitted()
-        world = World.join(self.torch_device)
         config = {
             "estimator": type(self).__name__,
             "settings": self.get_params() | self._fixed,
             "classes": self.classes_.tolist(),
         }
         tensors = _storage.to_tensors("network", self.network.state_dict())
-        if world.first:
-            tokens = {"tokens": self._tokens.to_tensor()}
-            _storage.save_folder(Path(folder), config, tensors | tokens)
-        world.wait()
+        return config, tensors | {"tokens": self._tokens.to_tensor()}
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> "TextClassifier":
         """Load a saved model, on the CPU by default."""
+        where = resolve_device(device)
         with _storage.loading(Path(folder), cls) as (config, tensors):
             model = cls(**config["settings"] | {"device": device})
+            _storage.check_types(model)
             model._fixed = {name: getattr(model, name) for name in _NETWORK}
+            if not all(isinstance(label, str | int | float) for label in config["classes"]):
+                raise TypeError("a class is neither a text nor a number")
             model.classes_ = np.array(config["classes"])
+            if model.classes_.tolist() != np.unique(model.classes_).tolist():
+                raise ValueError("the classes are not in order")
             model._tokens = Tokens.from_tensor(tensors["tokens"])
-            model.network = model._new_network().to(model.torch_device)
-            model.network.load_state_dict(_storage.strip_prefix("network", tensors))
-            model.network.eval()
+            weights = _storage.strip_prefix("network", tensors)
+            _storage.check_finite(weights)
+            model.network = _storage.rebuild(model._new_network, model._fixed, weights)
             model.history = []
+        model.network.to(where).eval()
         return model
 
 

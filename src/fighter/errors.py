@@ -5,8 +5,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 _MISSING: Any = object()
 
@@ -31,6 +32,29 @@ class FighterError(ValueError):
 
 class DataWarning(UserWarning):
     """Something in the data that a person should know about."""
+
+
+class Settings:
+    """A dataclass of settings that refuses unknown ones with advice."""
+
+    def __new__(cls, *_: Any, **settings: Any) -> Self:
+        """Refuse settings that do not exist."""
+        for name, value in settings.items():
+            if name not in cls.setting_names():
+                raise FighterError(cls.advise(name), argument=name, value=value)
+        return super().__new__(cls)
+
+    @classmethod
+    def setting_names(cls) -> list[str]:
+        """Return the names of the constructor's arguments."""
+        return [f.name for f in fields(cls) if f.init]  # pyright: ignore[reportArgumentType]
+
+    @classmethod
+    def advise(cls, name: str) -> str:
+        """Say what to do about a setting that does not exist."""
+        known = cls.setting_names()
+        have = f"{cls.__name__} has {', '.join(known) or 'no settings'}"
+        return f"there is no such setting.{did_you_mean(name, known) or f' {have}'}"
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:

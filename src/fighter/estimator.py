@@ -5,31 +5,14 @@ from typing import Any, Self
 
 import torch
 
-from .errors import FighterError, did_you_mean
+from .errors import FighterError, Settings, did_you_mean
 from .training import World
 
 
-class Estimator:
+class Estimator(Settings):
     """A dataclass whose fields are its settings, in the manner of scikit-learn."""
 
     device: str | None
-
-    def __new__(cls, *_: Any, **settings: Any) -> Self:
-        """Refuse settings that do not exist, with advice."""
-        for name, value in settings.items():
-            if name not in cls.setting_names():
-                raise FighterError(cls.advise(name), argument=name, value=value)
-        return super().__new__(cls)
-
-    @classmethod
-    def advise(cls, name: str) -> str:
-        """Say what to do about a setting that does not exist."""
-        return f"there is no such setting.{did_you_mean(name, cls.setting_names())}"
-
-    @classmethod
-    def setting_names(cls) -> list[str]:
-        """Return the names of the constructor's arguments."""
-        return [f.name for f in fields(cls) if f.init]  # pyright: ignore[reportArgumentType]
 
     def nested_settings(self) -> dict[str, Any]:
         """Return the settings that are dataclasses themselves, by name."""
@@ -68,6 +51,12 @@ class Estimator:
         vars(self).update(changed.get_params(deep=False))
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        """Describe the estimator to scikit-learn, whose searches ask for it."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(None, TargetTags(required=False), input_tags=InputTags(allow_nan=True))
+
     def __repr__(self) -> str:
         """Show the settings that differ from their defaults."""
         return _changed(self)
@@ -80,10 +69,26 @@ class Estimator:
 
 def resolve_device(device: str | None) -> torch.device:
     """Return a device by name; None is a GPU if there is one, else the CPU."""
-    found = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if found.type == "cuda" and found.index is None:
-        return torch.device("cuda", World.local_rank())
-    return found
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    try:
+        found = torch.device(device or ("cuda" if gpus else "cpu"))
+    except (RuntimeError, TypeError) as error:
+        raise _no_device(device, "there is no such device", gpus) from error
+    if found.type not in ("cpu", "cuda"):
+        raise _no_device(device, "needs cpu or cuda", gpus)
+    if found.type == "cpu":
+        return found
+    if not gpus:
+        raise _no_device(device, "torch finds no GPU", gpus)
+    index = World.local_rank() if found.index is None else found.index
+    if index >= gpus:
+        raise _no_device(device, "there is no such GPU", gpus)
+    return torch.device("cuda", index)
+
+
+def _no_device(device: str | None, what: str, gpus: int) -> FighterError:
+    here = ", ".join(["cpu", *(["cuda"] if gpus else []), *(f"cuda:{i}" for i in range(gpus))])
+    return FighterError(f"{what}; available here: {here}", argument="device", value=device)
 
 
 def _changed(settings: Any) -> str:

@@ -32,8 +32,8 @@ def test_explain_reads_later_data_and_writes_a_page(model, tmp_path, capsys):
     later = waves(100, ids=("a", "b"))
     later.to_csv(tmp_path / "later.csv", index=False)
     page = tmp_path / "new" / "why.html"
-    command = ["explain", str(model), "--series", "a", "--step", "2", "--most", "4"]
-    command += ["--data", str(tmp_path / "later.csv"), "--html", str(page)]
+    command = ["explain", str(model), str(tmp_path / "later.csv"), "--series", "a"]
+    command += ["--step", "2", "--most", "4", "--html", str(page)]
     assert main(command) == 0
     out = capsys.readouterr().out
     # Two steps of each series fit in, the first and the last; the second was asked for.
@@ -61,7 +61,7 @@ def test_the_id_of_a_series_may_be_a_number(tmp_path, capsys):
         (["--series", "a", "--top", "0"], "--top 0: needs at least 1"),
         (["--series", "a", "--most", "0"], "--most 0: needs at least 1"),
         (["--series", "a", "--html", "why.pdf"], "must end in .html"),
-        (["--series", "a", "--data", "no.csv"], "no.csv"),
+        (["no.csv", "--series", "a"], "no.csv"),
     ],
 )
 def test_wrong_flags_give_one_line(model, tmp_path, monkeypatch, capsys, flags, message):
@@ -82,7 +82,7 @@ def test_forecast_writes_a_page(tmp_path, capsys):
     page, out = tmp_path / "why.html", tmp_path / "f.csv"
     command = ["forecast", str(tmp_path / "load.csv"), *flags]
     assert main([*command, "--out", str(out), "--report", str(page)]) == 0
-    assert f"report    {page}: Explained: all 4 steps of all 2 series." in capsys.readouterr().out
+    assert f"report    {page}: Explained: all 4 steps of all 2 series." in capsys.readouterr().err
     text, _ = unpacked(page)
     forecasts = pd.read_csv(out)
     found = [target["forecast"] for target in text["targets"]]

@@ -1,5 +1,7 @@
+import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,8 @@ from fighter.cli.messages import in_flags
 from fighter.data.datasets import catalogue
 from fighter.forecasting import fitted
 from fighter.models import MODELS
+from fighter.training import loop
+from fighter.training.checkpoint import write_tensors
 
 SETTINGS = {"horizon": 4, "lookback": 12, "width": 8, "heads": 2, "max_epochs": 1, "level": [80]}
 FLAGS = ["--horizon", "4", "--lookback", "12", "--width", "8", "--heads", "2"]
@@ -72,13 +76,27 @@ def names(folder: Path) -> set[str]:
 def test_forecast_prints_a_summary_and_writes_nothing_unasked(table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["forecast", str(table), *FLAGS]) == 0
-    out = capsys.readouterr().out
-    assert "2 series, 150 steps (freq h), 2024-01-01 to 2024-01-07 05:00" in out
-    assert "lookback 12, horizon 4" in out
-    assert "validation windows, seasonal naive" in out
-    assert "Fighter-lo-80" in out
-    assert "--out forecast.csv writes them all" in out
+    out, err = capsys.readouterr()
+    assert "2 series, 150 steps (freq h), 2024-01-01 to 2024-01-07 05:00" in err
+    assert "seasonal naive" in err
+    assert "last value" in err
+    forecast = pd.read_csv(io.StringIO(out))  # nothing else is on standard output
+    assert list(forecast) == ["unique_id", "ds", "Fighter", "Fighter-lo-80", "Fighter-hi-80"]
+    assert len(forecast) == 8
     assert names(tmp_path) == set()
+
+
+def test_the_plan_is_printed_before_training(table, monkeypatch, capsys):
+    def stop(*_, **__):
+        raise FighterError("no training today")
+
+    monkeypatch.setattr(fitted, "train", stop)
+    assert main(["forecast", str(table), *FLAGS]) == 1
+    err = capsys.readouterr().err
+    assert "lookback 12, horizon 4" in err
+    assert "parameters" in err
+    assert main(["forecast", str(table), *FLAGS, "--quiet"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_detected_bounds_are_printed(tmp_path, capsys):
@@ -86,7 +104,7 @@ def test_detected_bounds_are_printed(tmp_path, capsys):
     table.to_csv(tmp_path / "light.csv", index=False)
     for more, printed in (([], True), (["--no-bounds"], False)):
         assert main(["forecast", str(tmp_path / "light.csv"), *FLAGS, *more]) == 0
-        assert ("bounds    detected for 'b'" in capsys.readouterr().out) == printed
+        assert ("bounds    detected for 'b'" in capsys.readouterr().err) == printed
 
 
 def test_forecast_writes_table_plot_and_model(table, tmp_path, capsys):
@@ -122,6 +140,60 @@ def test_a_finished_model_is_not_overwritten_by_accident(table, model, tmp_path,
     assert len((tmp_path / "m" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "metrics.jsonl", "config.json", "notes.txt"])
+def test_files_of_others_are_left_alone_and_nothing_is_trained(table, tmp_path, capsys, name):
+    (tmp_path / name).write_text("precious")
+    for command in (["fit", "no table is read", "--out"], ["forecast", str(table), "--save"]):
+        assert main([*command, str(tmp_path), *FLAGS]) == 1
+        assert "not a saved model" in capsys.readouterr().err
+    assert names(tmp_path) == {name}
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_cut_off_overwriting_resumes_and_the_older_model_stays(
+    table, tmp_path, capsys, monkeypatch
+):
+    out, again = tmp_path / "m", tmp_path / "again"
+    command = ["fit", str(table), *FLAGS, "--out", str(out)]
+    assert main([*command, "--quiet"]) == 0
+    older = Forecaster.load(out).predict()
+    command += ["--overwrite", "--max-epochs", "5", "--patience", "5"]
+    real = loop._Run.save
+
+    def stop(run, path):
+        if run.epoch == 3:
+            raise KeyboardInterrupt
+        real(run, path)
+
+    monkeypatch.setattr(loop._Run, "save", stop)
+    assert main(command) == 130
+    monkeypatch.undo()
+    assert Forecaster.load(out).predict().equals(older)
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "resuming after epoch 2" in capsys.readouterr().err
+    assert names(out) == {"config.json", "model.safetensors", "metrics.jsonl"}
+    command[command.index(str(out))] = str(again)
+    assert main([*command, "--quiet"]) == 0
+    assert Forecaster.load(out).predict().equals(Forecaster.load(again).predict())
+    assert not Forecaster.load(out).predict().equals(older)
+
+
+def test_a_checkpoint_left_beside_its_model_is_removed(table, model, tmp_path):
+    out = tmp_path / "m"
+    shutil.copytree(model, out)
+    write_tensors({}, "state", "{}", out / "checkpoint.safetensors")
+    os.utime(out / "checkpoint.safetensors", (1, 1))
+    assert main(["fit", str(table), *FLAGS, "--out", str(out)]) == 1
+    assert names(out) == names(model)
+
+
+def test_a_rank_left_over_in_the_environment_does_not_silence(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "1")
+    assert main(["fit", str(table), *FLAGS, "--out", str(tmp_path / "m")]) == 0
+    assert "saved in" in capsys.readouterr().err
+
+
 def test_predict_equals_the_library(table, model, tmp_path, capsys):
     loaded = Forecaster.load(model)
     later = make_table(160)
@@ -134,8 +206,10 @@ def test_predict_equals_the_library(table, model, tmp_path, capsys):
         plot = ["--plot", str(tmp_path / "f.png")]
         assert main(["predict", str(model), *extra, "--out", str(out), *plot]) == 0
         pd.testing.assert_frame_equal(pd.read_parquet(out), expected, check_dtype=False)
+    capsys.readouterr()
     assert main(["predict", str(model)]) == 0
-    assert "the first of 8 rows" in capsys.readouterr().out
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out), parse_dates=["ds"])
+    pd.testing.assert_frame_equal(printed, loaded.predict(), check_dtype=False)
 
 
 def test_missing_future_values_are_reported_before_training(tmp_path, capsys):
@@ -148,31 +222,33 @@ def test_missing_future_values_are_reported_before_training(tmp_path, capsys):
     command = ["forecast", str(tmp_path / "past.csv"), *FLAGS, "--future", "warm"]
     assert main([*command, "--save", str(tmp_path / "m")]) == 1
     captured = capsys.readouterr()
-    assert "--future: 8 of 8 covariate values are missing" in captured.err
-    assert "trained" not in captured.out
+    assert "--future-file: 8 of 8 covariate values are missing" in captured.err
+    assert "plan" not in captured.err
     assert not (tmp_path / "m").exists()
     given = ["--future-file", str(tmp_path / "ahead.csv"), "--save", str(tmp_path / "m")]
     assert main([*command, *given, "--quiet"]) == 0
     out = ["--out", str(tmp_path / "f.csv")]
     assert main(["predict", str(tmp_path / "m"), *out]) == 1
-    assert (
-        main(["predict", str(tmp_path / "m"), "--future", str(tmp_path / "ahead.csv"), *out]) == 0
-    )
+    assert "--future-file: " in capsys.readouterr().err
+    given = ["--future-file", str(tmp_path / "ahead.csv")]
+    assert main(["predict", str(tmp_path / "m"), *given, *out]) == 0
 
 
 def test_evaluate_shows_series_and_mean(table, model, tmp_path, capsys):
     out = tmp_path / "scores.csv"
     assert main(["evaluate", str(model), str(table), "--last", "20", "--out", str(out)]) == 0
     captured = capsys.readouterr()
-    assert captured.out.split()[0] == "unique_id"
-    assert "--last N" in captured.err  # these rows were seen
+    assert captured.out == ""
+    assert "17 of the 17 windows" in captured.err  # these rows were seen
     scores = pd.read_csv(out).set_index("unique_id")
     assert list(scores.index) == ["a", "b", "(mean)"]
     assert scores.loc["(mean)", "mae"] == pytest.approx(scores.loc[["a", "b"], "mae"].mean())
     assert (scores["windows"] == 17).all()
     make_table(170).to_csv(tmp_path / "later.csv", index=False)
     assert main(["evaluate", str(model), str(tmp_path / "later.csv"), "--last", "20"]) == 0
-    assert capsys.readouterr().err == ""
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert len(pd.read_csv(io.StringIO(captured.out))) == 3
 
 
 def test_notes_about_the_data_are_printed_once(tmp_path, capsys):
@@ -193,7 +269,7 @@ def test_notes_about_the_data_are_printed_once(tmp_path, capsys):
 def test_flags_override_the_configuration_file(table, tmp_path):
     config = tmp_path / "c.toml"
     text = "horizon = 4\nlookback = 12\nheads = 2\nmax_epochs = 1\nwidth = 8\nquiet = true\n"
-    config.write_text(text + "cycle = 6\ncalendar = false\nchannels = 3\n")
+    config.write_text(text.replace("_", "-") + "cycle = 6\ncalendar = false\nchannels = 3\n")
     out = tmp_path / "m"
     command = ["fit", str(table), "--config", str(config), "--width", "16", "--cycle", "None"]
     assert main([*command, "--out", str(out)]) == 0
@@ -211,6 +287,7 @@ def test_flags_override_the_configuration_file(table, tmp_path):
         ("width = '4'", "c.toml: width = '4': needs a whole number"),
         ("max_epochs = 0", "c.toml: max_epochs = 0: needs a whole number"),
         ("= 3", "is not TOML"),
+        ("[training]\nlr = 0.1", "c.toml: [training] is a table"),
     ],
 )
 def test_a_bad_configuration_file_is_refused(table, tmp_path, capsys, text, message):
@@ -252,7 +329,9 @@ def test_wrong_input_gives_one_line_and_writes_nothing(
     before = names(tmp_path)
     targets = ["--out", "out.csv", "--plot", "out.png", "--save", "model"]
     assert main(["forecast", "in.csv", *FLAGS, *targets, *extra]) == 1
-    err = capsys.readouterr().err.splitlines()
+    captured = capsys.readouterr()
+    err = [line for line in captured.err.splitlines() if not line.startswith("read ")]
+    assert captured.out == ""
     assert len(err) == 1
     assert err[0].startswith("fighter: ")
     assert message in err[0]
@@ -313,7 +392,7 @@ def test_an_interrupted_fit_resumes_with_the_same_command(table, tmp_path):
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
     assert run.returncode in STOPPED
-    assert err == "fighter: stopped\n"
+    assert err.splitlines()[-1] == "fighter: stopped: the same command resumes"
     assert names(tmp_path) == {"model", "metrics.jsonl", "checkpoint.safetensors"}
     done = _lines(metrics)
     assert 1 <= done < epochs
@@ -330,11 +409,12 @@ def test_an_interrupted_forecast_writes_nothing(table, tmp_path):
     targets = ["--out", "f.csv", "--plot", "f.png", "--save", "model"]
     run = start("forecast", table, *FLAGS, "--max-epochs", 5000, *targets, cwd=tmp_path)
     assert run.stderr is not None
-    assert run.stderr.readline().startswith("epoch")
+    while not run.stderr.readline().startswith("epoch"):
+        assert run.poll() is None
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=60)
     assert run.returncode in STOPPED
-    assert err == "fighter: stopped\n"
+    assert err.splitlines()[-1].startswith("fighter: stopped: nothing was written")
     assert names(tmp_path) == set()
 
 
@@ -371,9 +451,8 @@ def test_a_closed_pipe_is_no_error():
 
 @pytest.mark.slow
 def test_fit_under_torchrun_prints_one_summary_and_saves_the_model(table, tmp_path):
-    """Every rank must take part in every fit, the naive comparison included."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-    command += ["-m", "fighter", "fit", str(table), *FLAGS, "--device", "cpu"]
+    command += ["-m", "fighter", "fit", str(table), *FLAGS, "--device", "cpu", "--distributed"]
     run = subprocess.run(
         [*command, "--out", str(tmp_path / "m")],
         capture_output=True,
@@ -382,7 +461,8 @@ def test_fit_under_torchrun_prints_one_summary_and_saves_the_model(table, tmp_pa
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.count("seasonal naive") == 1
+    assert run.stderr.count("\nscore ") == 1
+    assert run.stderr.count("\nplan ") == 1
     assert len(Forecaster.load(tmp_path / "m").predict()) == 8
 
 
@@ -431,17 +511,14 @@ def test_a_data_set_may_be_named_instead_of_a_file(tmp_path, capsys):
     "command", [*COMMANDS, "data list", "data show", "data fetch", "data path"]
 )
 def test_every_command_has_help_with_an_example(command, capsys):
-    with pytest.raises(SystemExit) as exit_:
-        main([*command.split(), "--help"])
-    assert exit_.value.code == 0
+    assert main([*command.split(), "--help"]) == 0
     assert command == "data" or f"Example: fighter {command}" in capsys.readouterr().out
 
 
 def test_help_shows_the_flags_of_the_chosen_model(capsys):
     shown = {}
     for name in ("fighter", "patchtst", "naive"):
-        with pytest.raises(SystemExit):
-            main(["fit", "--model", name, "--help"])
+        assert main(["fit", "--model", name, "--help"]) == 0
         shown[name] = capsys.readouterr().out
     assert all(flag in shown["fighter"] for flag in ("--kappa", "--adjacency", "--cycle", "--lr"))
     assert "--patch" in shown["patchtst"]
@@ -467,7 +544,7 @@ def test_other_models_fit_and_predict(model, table, tmp_path, capsys):
     place = tmp_path / "m"
     command = ["fit", str(table), "--model", model, *sizes, *layers, "--out", str(place)]
     assert main(command) == 0
-    assert ("layers=1" in capsys.readouterr().out) == bool(layers)
+    assert ("layers 1" in capsys.readouterr().err) == bool(layers)
     assert main(["predict", str(place), "--out", str(tmp_path / "f.csv")]) == 0
     assert pd.read_csv(tmp_path / "f.csv").columns[2] == MODELS[model].column
 

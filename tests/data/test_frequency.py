@@ -9,7 +9,7 @@ from fighter.errors import FighterError
 
 ALIASES = [
     "s", "10min", "15min", "h", "4h", "D", "2D", "W",
-    "MS", "ME", "2MS", "QS", "QE", "YS", "YE", "B",
+    "MS", "ME", "2MS", "QS", "QE", "YS", "YE", "B", "BMS", "BME", "BQS", "BQE",
 ]  # fmt: skip
 
 
@@ -62,6 +62,37 @@ def test_months_may_begin_on_any_day():
     # A month-end alias keeps the first of the month if the data have it.
     first = stamps("MS", 4, "2024-01-01")
     np.testing.assert_array_equal(Frequency.parse("M").range(first[0], 4), first)
+
+
+@pytest.mark.parametrize(("day", "first"), [(30, 0), (30, 1), (29, 0), (29, 1)])
+def test_a_late_day_of_the_month_is_kept(day, first):
+    months = pd.date_range("2010-01-01", periods=40, freq="MS")
+    times = [t.replace(day=min(day, t.days_in_month)) for t in months[first:]]
+    numbers = pd.DatetimeIndex(times).as_unit("ns").asi8.copy()
+    freq = Frequency.infer(numbers[:20])
+    assert str(freq) == f"MS-{day}"
+    assert Frequency.parse(str(freq)) == freq
+    np.testing.assert_array_equal(freq.range(numbers[0], len(numbers)), numbers)
+    np.testing.assert_array_equal(freq.future(numbers[0], 10), numbers[1:11])
+
+
+@pytest.mark.parametrize(
+    ("alias", "last"),
+    [("YS", "2260-01-01"), ("D", "2262-04-01"), ("B", "2262-04-01"), ("h", "2262-04-11"),
+     (1, None)],
+)  # fmt: skip
+def test_a_forecast_past_the_last_stamp_is_refused(alias, last):
+    last = 2**63 - 3 if last is None else int(pd.Timestamp(last).as_unit("ns").value)
+    with pytest.raises(FighterError) as error:
+        Frequency.parse(alias).future(last, 30)
+    assert error.value.argument == "horizon"
+
+
+@pytest.mark.parametrize("alias", ["YS", "D", "B", "h", 1])
+def test_stamps_before_the_first_do_not_wrap(alias):
+    first = -(2**63) + 40 if alias == 1 else int(pd.Timestamp("1678-01-02").as_unit("ns").value)
+    times = Frequency.parse(alias).range(first, 500_000, first=-499_999)
+    assert (np.diff(times) >= 0).all()
 
 
 def test_an_integer_axis():
@@ -132,7 +163,11 @@ def test_other_spellings_are_understood(spelling, alias):
     assert str(Frequency.parse(spelling)) == alias
 
 
-@pytest.mark.parametrize("alias", ["", "x", "0h", "-1h", 0, True, "1.5h"])
+@pytest.mark.parametrize(
+    "alias",
+    ["", "x", "0h", "-1h", 0, True, "1.5h", "C", "MSE", "9" * 20 + "D", "9" * 19 + "D",
+     2**63],
+)  # fmt: skip
 def test_an_unknown_alias_is_refused(alias):
     with pytest.raises(FighterError) as error:
         Frequency.parse(alias)

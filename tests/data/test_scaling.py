@@ -83,3 +83,11 @@ def test_wrong_shapes_and_kinds_are_refused():
     with pytest.raises(FighterError, match="'standard', 'minmax' or 'none'") as error:
         Scaler.fit(np.ones((3, 4)), kind="robust")
     assert (error.value.argument, error.value.value) == ("kind", "robust")
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-50, 1e-43, 1e-20, 1e20, 1e150, 1e300])
+def test_the_size_of_the_values_does_not_matter(size):
+    values = np.random.default_rng(0).normal(3, 1, (50, 2))
+    expected = Scaler.fit(values).transform(values)
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(Scaler.fit(values * size).transform(values * size), expected)

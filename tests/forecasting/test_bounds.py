@@ -43,6 +43,7 @@ def test_nothing_is_forecast_below_the_bound(fitted, tmp_path):
     pd.testing.assert_frame_equal(Forecaster.load(tmp_path / "m").predict(), table)
 
 
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 def test_evaluate_scores_the_bounded_forecasts(fitted):
     table, steps = light(), 48
     last = table.groupby("unique_id").tail(steps)

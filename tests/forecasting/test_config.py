@@ -13,6 +13,7 @@ from fighter.models import Fighter, PatchTST
 
 from ..tables import tail, tiny, waves
 from ..training.nets import same_weights
+from .small import small
 
 
 def test_get_params_makes_an_equal_forecaster():
@@ -52,10 +53,41 @@ def test_set_params_changes_all_or_nothing():
 
 def test_set_params_takes_effect_at_the_next_fit():
     model = tiny(level=[80]).fit(waves(60))
-    before = model.predict()
     model.set_params(level=[50, 95], model="seq2seq", horizon=3)
-    assert model.predict().equals(before)
     assert len(model.fit(waves(60)).predict().columns) == 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument", "then"),
+    [
+        ({"level": [80]}, "level", "None"),
+        ({"horizon": 14}, "horizon", "6"),
+        ({"model": "patchtst"}, "model", "fighter"),
+        ({"model__kappa": 5}, "kappa", "3"),
+        ({"training__lr": 0.5}, "lr", "None"),
+        ({"past": ["x"]}, "past", "()"),
+        ({"device": "cuda"}, "device", "cpu"),
+    ],
+)
+def test_a_model_is_not_used_under_settings_it_was_not_fitted_with(changed, argument, then):
+    model = tiny().fit(waves(60))
+    before = model.predict()
+    model.set_params(**changed)
+    for use in (model.predict, model.explain, lambda: model.evaluate(waves(60)), model.forecast):
+        with pytest.raises(FighterError) as error:
+            use()
+        assert (error.value.argument, then in error.value.reason) == (argument, True)
+    model.set_params(**{name: tiny().get_params()[name] for name in changed}, verbose=True)
+    assert model.predict().equals(before)
+
+
+def test_a_list_that_is_changed_in_place_is_noticed():
+    level = [80]
+    model = tiny(level=level).fit(waves(60))
+    level.append(95)
+    with pytest.raises(FighterError) as error:
+        model.predict()
+    assert error.value.argument == "level"
 
 
 def test_repr_shows_what_differs_from_the_defaults():
@@ -107,6 +139,22 @@ def test_flat_settings_are_distributed():
         ({"level": [100]}, "level"),
         ({"level": [0]}, "level"),
         ({"level": 80}, "level"),
+        ({"level": [0.8]}, "level"),
+        ({"level": [0.8, 0.95]}, "level"),
+        ({"level": ["80"]}, "level"),
+        ({"level": [float("nan")]}, "level"),
+        ({"quantiles": ["a"]}, "quantiles"),
+        ({"past": [3]}, "past"),
+        ({"past": None}, "past"),
+        ({"future": [None]}, "future"),
+        ({"missing_values": ["-"]}, "missing_values"),
+        ({"seed": None}, "seed"),
+        ({"seed": "x"}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"validation": -1}, "validation"),
+        ({"validation": 0.2}, "validation"),
+        ({"verbose": "no"}, "verbose"),
+        ({"device": 0}, "device"),
         ({"quantiles": [1.5]}, "quantiles"),
         ({"quantiles": [0.0]}, "quantiles"),
         ({"past": "temperature"}, "past"),
@@ -146,6 +194,7 @@ def test_errors_help():
         ({"model": "transformer", "kappa": 3}, "fighter, gcn"),
         ({"kapa": 3}, "Did you mean 'kappa'?"),
         ({"level": 80}, "[80]"),
+        ({"level": [0.8, 0.955]}, "80, 95.5?"),
     ):
         with pytest.raises(FighterError) as error:
             Forecaster.from_flat(**{"horizon": 6, **wrong})
@@ -156,6 +205,12 @@ def test_errors_help():
     ("wrong", "argument"),
     [
         ({"validation": 3}, "validation"),
+        ({"validation": 0, "level": [80]}, "validation"),
+        ({"cycle": 500}, "cycle"),
+        ({"cycle": 500, "model": "naive"}, "cycle"),
+        ({"device": "gpu"}, "device"),
+        ({"device": "cudaa"}, "device"),
+        ({"device": "cuda:99"}, "device"),
         ({"nodes": "edges"}, "nodes"),
         ({"heads": 3}, "heads"),
         ({"members": 2, "nodes": "patch"}, "members"),
@@ -164,7 +219,7 @@ def test_errors_help():
 )
 def test_wrong_settings_that_show_when_fitting_are_named(wrong, argument):
     with pytest.raises(FighterError) as error:
-        tiny(**wrong).fit(waves(60))
+        small(**{"model": "fighter", **wrong}).fit(waves(60))
     assert error.value.argument == argument
 
 
@@ -197,6 +252,8 @@ def test_warm_start_continues_from_the_weights():
         tiny().fit(df, warm_start=True)
     with pytest.raises(FighterError, match="'z' is not one of them"):
         warm.fit(waves(60, ids=("a", "z")), warm_start=True)
+    with pytest.raises(FighterError, match="'b' is missing"):
+        warm.fit(waves(60, ids=("a",)), warm_start=True)
 
 
 @pytest.mark.parametrize("warm_start", [False, True])
@@ -206,11 +263,73 @@ def test_a_failed_fit_leaves_the_model_as_it_was(warm_start):
     model.set_params(training__lr=1e30, training__ema=0.0)
     with pytest.raises(FighterError, match=r"loss became (nan|inf) in epoch"):
         model.fit(waves(80), warm_start=warm_start)
-    assert model.predict().equals(before)
+    settings = tiny(level=[80]).get_params(deep=False)
+    assert model.set_params(**settings).predict().equals(before)
     assert all((model.network.state_dict()[k] == v).all() for k, v in weights.items())
     with pytest.raises(FighterError, match="series 'a' has 8 points"):
         model.fit(waves(8), warm_start=warm_start)
     assert model.predict().equals(before)
+
+
+@pytest.mark.parametrize(
+    ("changed", "argument"),
+    [
+        ({"horizon": 3}, "horizon"),
+        ({"lookback": 24}, "lookback"),
+        ({"model__kappa": 2}, "kappa"),
+        ({"level": [80]}, "level"),
+        ({"frame__cycle": 24}, "cycle"),
+        ({"future": ["x"]}, "future"),
+    ],
+)
+def test_a_warm_start_keeps_what_the_network_is(changed, argument):
+    model = tiny().fit(waves(60))
+    with pytest.raises(FighterError) as error:
+        model.set_params(**changed).fit(waves(60), warm_start=True)
+    assert error.value.argument == argument
+
+
+def test_a_warm_start_takes_the_training_settings():
+    model = tiny(discount=8).fit(waves(60))
+    model.set_params(training__discount=0.0, training__lr=0.1).fit(waves(60), warm_start=True)
+    assert (model.plan.discount, model.plan.lr) == (0, 0.1)
+    assert np.isfinite(model.predict().Fighter).all()
+
+
+def test_the_horizon_is_fixed_when_the_model_is_fitted():
+    model = tiny().fit(waves(60))
+    assert model.predict(h=6).equals(model.predict())
+    for ask, argument in ((lambda: model.predict(14), "df"), (lambda: model.predict(h=14), "h")):
+        with pytest.raises(FighterError) as error:
+            ask()
+        assert (error.value.argument, error.value.value) == (argument, 14)
+        assert "6" in error.value.reason
+
+
+def test_a_table_too_short_to_validate_on_is_reported():
+    short = waves(20)
+    with pytest.warns(DataWarning, match="20 rows"):
+        tiny().fit(short)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny(validation=0).fit(short)  # asked for
+        small("repeat").fit(short)  # nothing to validate
+
+
+@pytest.mark.parametrize(
+    ("config", "argument", "advice"),
+    [
+        (lambda: PatchTST(kappa=3), "kappa", "Fighter"),
+        (lambda: PatchTST(pach=3), "pach", "'patch'"),
+        (lambda: Frame(limits=True), "limits", "bounds"),
+        (lambda: Training(epochs=3), "epochs", "max_epochs"),
+    ],
+)
+def test_an_unknown_option_is_answered_with_advice(config, argument, advice):
+    with pytest.raises(FighterError) as error:
+        config()
+    assert error.value.argument == argument
+    assert advice in error.value.reason
 
 
 def test_nothing_is_printed_or_written_unasked(tmp_path, monkeypatch, capfd):
@@ -219,7 +338,7 @@ def test_nothing_is_printed_or_written_unasked(tmp_path, monkeypatch, capfd):
         warnings.simplefilter("always")
         model = tiny(level=[80]).fit(waves(60))
         model.predict()
-        model.evaluate(waves(60))
+        model.evaluate(waves(40, start="2024-01-03 12:00"))
         model.cross_validation(waves(60))
     assert capfd.readouterr() == ("", "")
     assert not list(tmp_path.iterdir())
@@ -267,9 +386,13 @@ def test_every_method_takes_a_panel_in_place_of_a_table():
     model = tiny(level=[80])
     panel = model.read(df)
     model.fit(panel)
+    with pytest.raises(FighterError) as error:
+        model.fit(panel, static=df)
+    assert error.value.argument == "static"
     assert model.predict().equals(tiny(level=[80]).fit(df).predict())
     assert model.predict(panel).equals(model.predict(df))
-    assert model.evaluate(panel, last=20).equals(model.evaluate(df, last=20))
+    with pytest.warns(DataWarning):
+        assert model.evaluate(panel, last=20).equals(model.evaluate(df, last=20))
     assert model.cross_validation(panel).equals(model.cross_validation(df))
     assert model.explain(panel, unique_id="b").forecast == model.explain(df, unique_id="b").forecast
 

@@ -84,6 +84,31 @@ def test_the_first_missing_future_value_is_named(fitted):
     assert (raised.value.argument, raised.value.value) == ("future", "switch")
 
 
+def test_a_mark_for_missing_values_counts_in_the_future_table_too(tmp_path):
+    history, truth = cut(driven(), 6)
+    model = tiny(future=["switch"], missing_values=[-9999], **{**SETTINGS, "max_epochs": 1})
+    model.fit(history)
+    marked = truth.drop(columns="y").assign(
+        switch=truth.switch.where(truth.ds != truth.ds.max(), -9999)
+    )
+    for use in (
+        lambda: model.predict(future=marked),
+        lambda: model.explain(unique_id="a", future=marked),
+        lambda: model.save_page(tmp_path / "page.html", future=marked),
+    ):
+        with pytest.raises(FighterError) as raised:
+            use()
+        assert raised.value.argument == "future"
+
+
+def test_future_covariates_that_the_model_does_not_have_are_refused():
+    history, truth = cut(driven(), 6)
+    model = small("repeat").fit(history[["unique_id", "ds", "y"]])
+    with pytest.raises(FighterError) as raised:
+        model.predict(future=truth)
+    assert raised.value.argument == "future"
+
+
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 def test_a_series_that_ends_early_needs_its_own_future():
     """The future covariates after an early end are required, not invented."""

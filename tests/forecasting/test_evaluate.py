@@ -1,8 +1,10 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from fighter import FighterError
+from fighter import DataWarning, FighterError
 from fighter.data.windows import MOST_AT_ONCE, Windows
 
 from ..tables import CONVERT, tail, tiny, waves
@@ -43,6 +45,7 @@ def test_a_series_without_targets_has_an_empty_score():
     assert scores.mae.notna().tolist() == [True, False]
 
 
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 def test_evaluate_uses_batches_of_bounded_size(monkeypatch):
     """A batch holds a bounded number of values, however many series there are."""
     df = waves(60, ids=[f"s{i}" for i in range(30)])
@@ -65,8 +68,51 @@ def test_evaluate_refuses_a_table_that_is_too_short():
     model = tiny().fit(waves(60))
     with pytest.raises(FighterError, match="12 \\+ horizon 6 = 18"):
         model.evaluate(waves(10))
-    with pytest.raises(FighterError, match="18"):
-        model.evaluate(waves(60), last=5)
+    for last in (5, 0, 1.5, "a", True):
+        with pytest.raises(FighterError) as error:
+            model.evaluate(waves(60), last=last)
+        assert (error.value.argument, error.value.value) == ("last", last)
+    with pytest.raises(FighterError, match="4 rows to score"):
+        model.evaluate(waves(4, start="2024-01-03 12:00"))
+
+
+def test_windows_that_the_model_has_seen_are_counted():
+    df = waves(100)
+    model = tiny().fit(tail(df, 20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        held_out = model.evaluate(df, last=20)
+        assert model.evaluate(df[df.ds >= np.sort(df.ds.unique())[80]]).equals(held_out)
+    assert (held_out.windows == 15).all()
+    with pytest.warns(DataWarning) as caught:
+        model.evaluate(df, last=30)
+    (message,) = (str(warning.message) for warning in caught)
+    assert "10 of the 25 windows" in message
+    stamps = np.sort(df.ds.unique())
+    for row in (79 - model.plan.validation, 79):
+        assert pd.Timestamp(stamps[row]).strftime("%Y-%m-%d %H:%M") in message
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small("repeat").fit(df).evaluate(df)  # it learns nothing
+
+
+def test_rows_joined_from_training_are_not_scored():
+    """Also where series begin at different times in the table."""
+    df = waves(100, ids=("a", "b", "c"))
+    stamps = np.sort(df.ds.unique())
+    with pytest.warns(DataWarning):  # c ends early, so that the kept context reaches far back
+        model = small("repeat").fit(df[df.ds < np.where(df.unique_id == "c", *stamps[[60, 80]])])
+    begin = df.unique_id.map({"a": stamps[74], "b": stamps[80], "c": stamps[99] + 1})
+    with pytest.warns(DataWarning):
+        scores = model.evaluate(df[df.ds >= begin]).set_index("unique_id")
+    for name, first in (("a", 74), ("b", 80)):
+        y = df[df.unique_id == name].y.to_numpy()
+        errors = [
+            abs(y[t] - y[origin - 1])
+            for origin in range(74, 95)
+            for t in range(max(origin, first), origin + 6)
+        ]
+        assert scores.mae[name] == pytest.approx(np.mean(errors), rel=1e-5)
 
 
 @pytest.mark.parametrize("backend", CONVERT)
@@ -123,11 +169,40 @@ def test_refit_learns_from_the_rows_between_cutoffs():
     assert not same_weights(first.network, by_hand.network)
 
 
+def test_cross_validation_fills_no_covariate_from_after_the_cutoff():
+    df = waves(70)
+    first = df.ds > df.ds.max() - pd.Timedelta(hours=6)
+    noise = np.random.default_rng(0).normal(size=len(df))
+    late = df.assign(p=np.where((df.unique_id == "a") & ~first, np.nan, noise))
+    other = late.assign(p=np.where((df.unique_id == "a") & first, noise + 50, late.p))
+    with pytest.warns(DataWarning):
+        one, two = (tiny(past=["p"]).cross_validation(table) for table in (late, other))
+    assert np.array_equal(one.Fighter, two.Fighter)
+
+
+def test_cross_validation_leaves_out_series_that_begin_after_the_cutoff():
+    df = waves(70)
+    new = df[(df.unique_id == "a") & (df.ds > df.ds.max() - pd.Timedelta(hours=6))]
+    with pytest.warns(DataWarning) as caught:
+        found = tiny().cross_validation(pd.concat([df, new.assign(unique_id="new")]))
+    assert "left out: 'new'" in str(caught[-1].message)
+    pd.testing.assert_frame_equal(found, tiny().cross_validation(df))
+
+
+def test_cross_validation_names_the_truth_as_the_table_does():
+    df = waves(70).rename(columns={"y": "load"})
+    found = small("repeat", target_col="load").cross_validation(df)
+    both = found.merge(df, on=["unique_id", "ds"])
+    assert np.array_equal(both.load_x, both.load_y)
+
+
 @pytest.mark.parametrize(
     ("ask", "argument"),
     [
         ({"n_windows": 0}, "n_windows"),
+        ({"n_windows": 1.5}, "n_windows"),
         ({"step_size": 0}, "step_size"),
+        ({"step_size": "a"}, "step_size"),
         ({"n_windows": 10}, "n_windows"),
     ],
 )

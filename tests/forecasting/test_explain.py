@@ -151,6 +151,25 @@ def test_errors_name_the_wrong_argument():
     assert tiny().fit(waves(60, ids=("a",))).explain().target == "a"
 
 
+def test_a_page_names_the_wrong_argument(tmp_path):
+    model = tiny().fit(waves(60))
+    page = tmp_path / "page.html"
+    for options, argument in (
+        ({"first": ("c", 1)}, "first"),
+        ({"first": ("a", 7)}, "first"),
+        ({"first": "a"}, "first"),
+        ({"most": 0}, "most"),
+        ({"most": 2.5}, "most"),
+    ):
+        with pytest.raises(FighterError) as error:
+            model.save_page(page, **options)
+        assert error.value.argument == argument
+    for path in (tmp_path / "page.pdf", tmp_path):
+        with pytest.raises(FighterError):
+            model.save_page(path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_explain_all_yields_every_forecast_lazily():
     model = tiny(level=[80]).fit(waves(90, ids=("a", "b", "c")))
     graphs = model.explain_all(steps=[1, 6])

@@ -179,3 +179,13 @@ def test_a_gap_in_the_table(model, wanted):
     df = waves(48, ids=("a",)).assign(y=y)
     forecast = fit(model, df, cycle=4, horizon=4).predict()
     assert forecast[MODELS[model].column].to_numpy() == pytest.approx(wanted(y), rel=1e-5)
+
+
+def test_naive_looks_back_a_whole_season():
+    """Also where the look-back that was given is shorter."""
+    season = np.random.default_rng(0).normal(size=30)
+    df = waves(120, ids=("a",)).assign(y=np.tile(season, 4))
+    for lookback in (12, None, 50):
+        model = fit("naive", df, cycle=30, horizon=6, lookback=lookback)
+        assert model.plan.lookback >= 30
+        assert model.predict().SeasonalNaive.to_numpy() == pytest.approx(season[:6], abs=1e-5)

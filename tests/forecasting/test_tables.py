@@ -282,11 +282,11 @@ def test_patches_forecast_each_series_by_itself():
 @pytest.mark.parametrize(
     ("settings", "alternative"),
     [
-        ({}, "use Fighter with a cosine adjacency"),
-        ({"adjacency": "cosine", "cycle": 24}, "use a frame without a cycle"),
-        ({"cycle": 24}, "use Fighter with a cosine adjacency and a frame without a cycle"),
-        ({"nodes": "time"}, "use Fighter over series or patches"),
-        ({"model": "transformer"}, "use Fighter with a cosine adjacency"),
+        ({}, "Fighter with a cosine adjacency"),
+        ({"adjacency": "cosine", "cycle": 24}, "a frame without a cycle"),
+        ({"cycle": 24}, "Fighter with a cosine adjacency and a frame without a cycle"),
+        ({"nodes": "time"}, "Fighter over series or patches"),
+        ({"model": "transformer"}, "Fighter with a cosine adjacency"),
     ],
 )
 def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, alternative):
@@ -296,8 +296,9 @@ def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, a
         model.predict(waves(80, ids=("a", "z")))
     assert "only the 2 series it was trained on, and 'z' is not one of them" in str(error.value)
     assert alternative in str(error.value)
-    with pytest.raises(FighterError, match="'b' is missing"):
-        model.predict(df[df.unique_id == "a"])
+    part = model.predict(df[df.unique_id == "a"])  # a part of the series is served
+    whole = model.predict(df)
+    pd.testing.assert_frame_equal(part, whole[whole.unique_id == "a"])
 
 
 def test_the_users_random_state_is_left_alone():
@@ -307,3 +308,50 @@ def test_the_users_random_state_is_left_alone():
     tiny(level=[80]).fit(waves(60)).predict()
     assert torch.equal(torch.get_rng_state(), before)
     assert np.array_equal(np.random.get_state()[1], numpy_before)
+
+
+DAYS = pd.date_range("2024-01-01", periods=200)
+HOURS = pd.date_range("2024-01-01", periods=1400, freq="h")
+WORKING = HOURS[(HOURS.day_of_week < 5) & (HOURS.hour >= 9) & (HOURS.hour < 17)]
+MONTHS = pd.date_range("2008-01-01", periods=200, freq="MS")
+ODD_TIMES = {  # and the first season
+    "dates in integers": (DAYS.strftime("%Y%m%d").astype(int), 7),
+    "seconds": (HOURS[:200].as_unit("s").asi8, 24),
+    "month first": (DAYS.strftime("%m/%d/%y"), 7),
+    "opening hours": (WORKING, 8),
+    "local opening hours": (WORKING.tz_localize("America/New_York"), 8),
+    "30th of the month": ([t.replace(day=min(30, t.days_in_month)) for t in MONTHS], 12),
+}
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+@pytest.mark.parametrize("name", ODD_TIMES)
+def test_a_saved_model_reads_later_times_like_the_first(name, tmp_path):
+    times, season = ODD_TIMES[name]
+    df = pd.DataFrame({"ds": times, "y": np.arange(float(len(times)))})
+    model = small("repeat", horizon=3).fit(df.iloc[:-3])
+    expected = model.predict()
+    assert model.fitted.context.freq.season[0] == season
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    pd.testing.assert_frame_equal(loaded.predict(), expected)
+    pd.testing.assert_frame_equal(loaded.predict(df.iloc[-40:-3]), expected)
+    truth = loaded.read(df.iloc[-40:]).times[-3:]
+    np.testing.assert_array_equal(loaded.fitted.forecast().times[:, 0], truth)
+
+
+@pytest.mark.parametrize("freq", ["YS", "D"])
+def test_a_horizon_past_the_last_stamp_is_refused_before_training(freq):
+    times = pd.date_range("2242-01-01", periods=20, freq="YS").as_unit("s")
+    if freq == "D":
+        times = pd.date_range("2261-12-01", periods=20).as_unit("s")
+    df = pd.DataFrame({"ds": times, "y": np.arange(20.0)})
+    with pytest.raises(FighterError) as error:
+        small("repeat", horizon=200).fit(df)
+    assert error.value.argument == "horizon"
+
+
+def test_tiny_values_are_forecast():
+    df = pd.DataFrame({"ds": range(30), "y": 1e-50 * np.arange(30.0)})
+    forecast = small("repeat", horizon=1).fit(df).predict()["RepeatLast"]
+    np.testing.assert_allclose(forecast, 2.9e-49, rtol=1e-6)

@@ -28,10 +28,34 @@ def test_a_terminal_shows_one_throttled_bar_that_disappears(monkeypatch):
     start = time.monotonic()
     trained(steps=recipe(epochs=60), verbose=True)
     shown = terminal.getvalue()
-    assert "training" in shown
-    assert "validation" in shown
+    assert "epoch" in shown
+    assert "best" in shown
     assert shown.count("\r") < 10 * (time.monotonic() - start) + 6
     assert shown.rstrip(" ").endswith("\r")
+
+
+def test_the_bar_is_readable_at_80_columns(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("LINES", "24")
+    shown = progress.Progress(True, epochs=200, steps=2, done=198)
+    shown.epoch({"epoch": 199, "loss": 1.0, "validation": 0.25, "best": 0.125})
+    shown._bar.refresh()
+    shown.close()
+    line = terminal.getvalue().split("\r")[-3]
+    assert len(line) <= 80
+    assert line.startswith("epoch 199/200 ")
+    assert line.index("| ") - line.index("|") > 10
+    assert all(part in line for part in ("left", "0.2500", "0.1250"))
+
+
+def test_a_notebook_shows_a_bar(monkeypatch):
+    cell = io.StringIO()  # like a cell, it is no terminal
+    monkeypatch.setattr(sys, "stderr", cell)
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    trained(steps=recipe(epochs=2), verbose=True)
+    assert "\repoch" in cell.getvalue()
 
 
 def test_a_file_gets_lines_instead_of_a_bar(monkeypatch):

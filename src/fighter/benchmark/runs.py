@@ -24,6 +24,7 @@ import torch
 
 from .._files import atomic_write
 from ..errors import FighterError
+from ..estimator import resolve_device
 from ..training.parallel import one_thread
 from .provenance import commit
 from .result import Record
@@ -66,10 +67,8 @@ class Environment:
     @classmethod
     def here(cls, data_dir: Path | None, device: str | None) -> "Environment":
         """Make an environment on ``device`` (default: a GPU if there is one)."""
-        if device == "cuda" and not torch.cuda.is_available():
-            reason = "torch finds no GPU here; leave it out to run on the CPU"
-            raise FighterError(reason, argument="device", value=device)
-        return cls(data_dir, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        found = resolve_device(device)
+        return cls(data_dir, device or found.type)
 
 
 def usual_jobs() -> int:

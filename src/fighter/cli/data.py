@@ -6,17 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tyro.conf import Positional
-from tyro.extras import SubcommandApp
-
 from ..data.datasets import catalogue
 from ..errors import FighterError
+from .arguments import DataFolder, Name
 
-app = SubcommandApp()
 
-
-@app.command(name="list")
-def list_(data_dir: Path | None = None) -> None:
+def list_(*, data_dir: DataFolder | None = None) -> None:
     """List the known data sets, and whether they are on this machine.
 
     Example: fighter data list
@@ -30,8 +25,7 @@ def list_(data_dir: Path | None = None) -> None:
         print(f"{name:<{width}}  {mark:<4}  {entry.title}")
 
 
-@app.command
-def show(name: Positional[str], data_dir: Path | None = None) -> None:
+def show(name: Name, *, data_dir: DataFolder | None = None) -> None:
     """Show origin, licence, checksums and oddities of a data set.
 
     Example: fighter data show weather
@@ -56,8 +50,7 @@ def show(name: Positional[str], data_dir: Path | None = None) -> None:
         print(textwrap.fill(note, 96, initial_indent="  note     ", subsequent_indent=" " * 11))
 
 
-@app.command
-def fetch(name: Positional[str], part: str | None = None, data_dir: Path | None = None) -> None:
+def fetch(name: Name, *, part: Name | None = None, data_dir: DataFolder | None = None) -> None:
     """Download a data set and check it; an interrupted download resumes.
 
     Example: fighter data fetch ETTh1 --data-dir data
@@ -70,8 +63,7 @@ def fetch(name: Positional[str], part: str | None = None, data_dir: Path | None 
     print(catalogue.fetch(name, data_dir, part, _progress() if sys.stderr.isatty() else None))
 
 
-@app.command
-def path(name: Positional[str], part: str | None = None, data_dir: Path | None = None) -> None:
+def path(name: Name, *, part: Name | None = None, data_dir: DataFolder | None = None) -> None:
     """Print where the file of a data set is.
 
     Example: fighter data path weather --data-dir data
@@ -105,3 +97,6 @@ def _progress() -> Callable[[int, int | None], None]:
         print(f"\r{done / 1e6:.1f}{of} MB", end=end, file=sys.stderr, flush=True)
 
     return show
+
+
+COMMANDS = {"list": list_, "show": show, "fetch": fetch, "path": path}

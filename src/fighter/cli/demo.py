@@ -1,6 +1,5 @@
 """``fighter demo``: four models on a generated grid whose links are known."""
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +9,13 @@ from typing import Any
 
 from .._files import atomic_write, check_target
 from ..data import GridLoad, grid_load
+from ..data.files import import_pandas
+from ..errors import FighterError
 from ..forecasting.forecaster import Forecaster
+from ..plotting.theme import Theme
 from ..training.parallel import one_thread
+from ..training.progress import say
+from .arguments import TargetFolder
 
 HORIZON, LOOKBACK, WEEK = 24, 96, 24 * 7
 
@@ -46,7 +50,7 @@ class Size:
         return self.held_out * WEEK
 
 
-def demo(out: Path = Path("fighter-demo"), seed: int = 0) -> None:
+def demo(*, out: TargetFolder = Path("fighter-demo"), seed: int = 0) -> None:
     """Train on a generated grid, compare with three baselines, and draw forecasts.
 
     Takes about a minute on two cores.
@@ -62,23 +66,34 @@ def demo(out: Path = Path("fighter-demo"), seed: int = 0) -> None:
 
 def run_demo(out: Path, seed: int = 0, size: Size = Size()) -> dict[str, Forecaster]:  # noqa: B008
     """Run the demo and return the fitted models."""
-    check_target(out)
+    _check_folder(out)
     grid = grid_load(size.weeks * WEEK, seed=seed)
     print(_introduction(grid, size, out), flush=True)
-    print(f"\n{'':15}{'MAE':>7}{'MSE':>8}{'in 80 %':>10}{'seconds':>10}{'parameters':>12}")
     with one_thread():
-        models = {name: _fit_and_score(name, grid, size, seed) for name in MODELS}
+        fitted = {name: _fit_and_score(name, grid, size, seed) for name in MODELS}
+        models = {name: model for name, (model, _) in fitted.items()}
         pictures = _draw(models["fighter"], grid, size, out)
         pictures += _explain(models["fighter"], grid, out)
     data = out / "grid.csv"
     with atomic_write(data) as file:
         _table(grid).to_csv(file, index=False)
+    print(f"\n{'':15}{'MAE':>7}{'MSE':>8}{'in 80 %':>10}{'seconds':>10}{'parameters':>12}")
+    print("\n".join(row for _, row in fitted.values()))
     print(
         "\nMAE and MSE in deviations of the training rows; in 80 %: share of test values inside "
         f"the 80 % interval.\n\nWrote {', '.join(map(str, pictures))} and {data}.\n"
         f"Go on with: fighter forecast {data} --horizon 24 --level 80 --plot forecast.png"
     )
     return models
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to or is not the demo's, before training."""
+    check_target(out)
+    Theme.follow()  # needs matplotlib
+    import_pandas()
+    if out.exists() and any(out.iterdir()) and not any(out.glob("forecast-????-??-??.png")):
+        raise FighterError(f"{out} holds other files: choose a new folder", argument="out")
 
 
 def _introduction(grid: GridLoad, size: Size, out: Path) -> str:
@@ -92,9 +107,10 @@ def _introduction(grid: GridLoad, size: Size, out: Path) -> str:
     )
 
 
-def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> Forecaster:
-    """Train one model and print its row of the table."""
-    settings = MODELS[name]
+def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> tuple[Forecaster, str]:
+    """Train one model and return it with its row of the table."""
+    settings, title = MODELS[name], TITLES.get(name, "seasonal naive")
+    say(f"\n{title}")
     start = time.monotonic()
     model = Forecaster.from_flat(
         horizon=HORIZON,
@@ -105,19 +121,17 @@ def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> Forecast
         ema=0.99,
         seed=seed,
         device="cpu",
-        verbose=sys.stderr.isatty(),
         **{**settings, "max_epochs": min(settings["max_epochs"], size.most_epochs)},
     ).fit(_table(grid, -size.test))
     seconds = time.monotonic() - start
     scores = model.evaluate(_table(grid), last=size.test)
     inside = f"{scores['coverage-80'].mean():.1f} %" if model.level else "-"
     count = sum(parameter.numel() for parameter in model.network.parameters())
-    print(
-        f"{TITLES.get(name, 'seasonal naive'):15}{scores['scaled_mae'].mean():7.4f}"
-        f"{scores['scaled_mse'].mean():8.4f}{inside:>10}{seconds:10.1f}{count:12,}",
-        flush=True,
+    row = (
+        f"{title:15}{scores['scaled_mae'].mean():7.4f}{scores['scaled_mse'].mean():8.4f}"
+        f"{inside:>10}{seconds:10.1f}{count:12,}"
     )
-    return model
+    return model, row
 
 
 def _draw(model: Forecaster, grid: GridLoad, size: Size, out: Path) -> list[Path]:
@@ -145,7 +159,5 @@ def _explain(model: Forecaster, grid: GridLoad, out: Path) -> list[Path]:
 
 def _table(grid: GridLoad, end: int | None = None) -> Any:
     """Return the hours until ``end`` as a table with one column per zone."""
-    from ..data.files import import_pandas
-
     columns = dict(zip(grid.zones, grid.load[:end].T, strict=True))
     return import_pandas().DataFrame({"ds": grid.times[:end], **columns})

@@ -1,175 +1,209 @@
 """``fighter forecast``, ``fit``, ``predict`` and ``evaluate``."""
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch.distributed
-from tyro.conf import Positional, arg
 
-from .._files import CHECKPOINT, CONFIG, METRICS, check_target
+from .._files import CHECKPOINT, WEIGHTS, check_folder, remove_useless_checkpoint
 from ..data import Panel
-from ..data.files import WRITABLE, open_table, write_table
+from ..data.files import open_table
 from ..errors import FighterError
-from ..explain.page import plotly_script
 from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
-from ..plotting.theme import PICTURES
 from ..training import World
+from ..training.progress import say
 from . import messages
+from .arguments import (
+    DataFolder,
+    Encoding,
+    File,
+    Model,
+    Quiet,
+    Shown,
+    Target,
+    TargetFolder,
+)
 from .messages import is_rank_zero
 from .options import make_forecaster
-
-PAGES = (".html", ".htm")
-Say = Callable[[str], None]
-
-File = Annotated[str, arg(metavar="FILE")]
-OptionalFile = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
-Target = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")]
-Folder = Annotated[Path, arg(metavar="DIR")]
-OptionalFolder = Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")]
+from .targets import check_targets, is_stream, write
 
 
 def forecast(
-    file: Positional[File],
+    file: File,
+    *,
     settings: Any,
-    out: Target = None,
-    plot: Target = None,
-    report: Target = None,
-    save: OptionalFolder = None,
-    future_file: OptionalFile = None,
-    static: OptionalFile = None,
-    data_dir: OptionalFolder = None,
+    future_file: File | None = None,
+    static: File | None = None,
+    encoding: Encoding | None = None,
+    data_dir: DataFolder | None = None,
+    out: Target | None = None,
+    plot: Target | None = None,
+    report: Target | None = None,
+    save: TargetFolder | None = None,
+    quiet: Quiet = False,
 ) -> None:
     """Train on a table and forecast the steps after it.
+
+    Settings that are left out are chosen from the data. Without --out the forecast is printed: its
+    first rows on a terminal, all rows as CSV to a pipe or with --quiet.
 
     Example: fighter forecast load.csv --horizon 24 --level 80 95 --out forecast.csv
 
     With a known data set and a configuration:
-        fighter forecast weather --data-dir data --config weather.toml --plot forecast.png
+      fighter forecast weather --data-dir data --config weather.toml --plot f.png
 
     Example of a configuration, with the names of the flags:
-        horizon = 96
-        level = [80, 95]
-        past = ["rain (mm)"]
+      horizon = 96
+      level = [80, 95]
+      past = ["rain (mm)"]
 
     Args:
-        file: CSV or Parquet, long or wide, or the name of a known data set.
-        settings: Settings that are left out are chosen from the data.
-        out: write the forecast here, .csv or .parquet.
+        file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
+        settings: the settings of the Forecaster.
+        future_file: table with the future values of the --future columns, if FILE lacks them.
+        static: table with one row per series, for static covariates.
+        encoding: encoding of text files, such as latin-1 (default: UTF-8).
+        data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
+        out: write the forecast here, .csv or .parquet; - for standard output.
         plot: draw history and forecast here, .png, .svg or .pdf.
         report: write a page here that shows where the forecasts come from, .html.
         save: save the model in this folder, for fighter predict and evaluate.
-        future_file: table with the future values of the --future columns, if FILE lacks them.
-        static: table with one row per series, for static covariates.
-        data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
+        quiet: show no progress and no summary.
     """
-    _check_targets(out, plot, report)
-    if save:
-        check_target(save)
-    table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future_file, static))
-    say = _speaker(settings)
-    model, panel = _train(table, settings, say, fixed, ahead)
+    inputs = {"file": file, "future_file": future_file, "static": static}
+    check_targets(inputs, data_dir, out=out, plot=plot, report=report, save=save)
+    table, ahead, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
+    try:
+        model, panel = _train(table, settings, quiet, fixed, ahead)
+    except KeyboardInterrupt:
+        remedy = "fighter fit keeps every epoch and resumes"
+        raise KeyboardInterrupt(f"nothing was written; {remedy}") from None
     if save:
         model.save(save)
-        say(f"model     saved in {save}: fighter predict {save}")
-    _deliver(model.forecast(future=ahead), panel, out, plot, say)
+        _tell(quiet, f"model     saved in {save}: fighter predict {save}")
+    with future_flag():
+        result = model.forecast(future=ahead)
+    _deliver(result, panel, out, plot, quiet)
     if report:
-        say(f"report    {report}: {model.save_page(report, future=ahead)}")
+        _tell(quiet, f"report    {report}: {model.save_page(report, future=ahead)}")
 
 
 def fit(
-    file: Positional[File],
+    file: File,
+    *,
     settings: Any,
-    out: Folder,
-    overwrite: bool = False,
-    tensorboard: bool = False,
-    static: OptionalFile = None,
-    data_dir: OptionalFolder = None,
+    static: File | None = None,
+    encoding: Encoding | None = None,
+    data_dir: DataFolder | None = None,
+    out: TargetFolder,
+    overwrite: Annotated[bool, Shown(group="output")] = False,
+    tensorboard: Annotated[bool, Shown(group="output")] = False,
+    distributed: Annotated[bool, Shown(group="training")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train on a table and save the model.
 
-    An interrupted run resumes when the same command is given again.
+    Settings that are left out are chosen from the data. An interrupted run resumes when the same
+    command is given again.
 
     Example: fighter fit load.parquet --horizon 24 --level 80 --out model
 
-    On several devices: torchrun --nproc-per-node=4 -m fighter fit load.parquet --horizon 24 …
+    On several devices:
+      torchrun --nproc-per-node=4 -m fighter fit load.parquet --distributed …
 
     Args:
-        file: CSV or Parquet, long or wide, or the name of a known data set.
-        settings: Settings that are left out are chosen from the data.
-        out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
-        overwrite: start again and replace what the folder holds.
-        tensorboard: also write TensorBoard's files to the folder.
+        file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
+        settings: the settings of the Forecaster.
         static: table with one row per series, for static covariates.
+        encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
+        out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
+        overwrite: replace the model in the folder when training is done; a run that was cut off
+            resumes with the same flag, and other unfinished runs are dropped.
+        tensorboard: also write TensorBoard's files to the folder.
+        distributed: train together with the other processes that torchrun started.
+        quiet: show no progress and no summary.
     """
-    check_target(out)
-    if (out / CONFIG).exists() and not overwrite:
+    check_folder(out)
+    if (out / WEIGHTS).exists() and not overwrite:
+        remove_useless_checkpoint(out)
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
-    table, fixed = (_optional_table(name, data_dir) for name in (file, static))
-    say = _speaker(settings)
-    if overwrite and is_rank_zero():
-        for name in (METRICS, CHECKPOINT):
-            (out / name).unlink(missing_ok=True)
-    fresh = not out.exists()
+    if distributed:
+        World.join(settings.get("device"))
+    table, fixed = (open_optional(name, data_dir, encoding) for name in (file, static))
+    places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
-        _train(table, settings, say, fixed, folder=out, tensorboard=tensorboard)
-    except BaseException:
-        if fresh and is_rank_zero() and out.exists() and not any(out.iterdir()):
-            out.rmdir()  # there is nothing to resume from
-        raise
+        _train(table, settings, quiet, fixed, distributed=distributed, **places)
+    except KeyboardInterrupt:
+        kept = (out / CHECKPOINT).exists()
+        raise KeyboardInterrupt("the same command resumes" if kept else "") from None
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-    say(f"model     saved in {out}: fighter predict {out}")
+    _tell(quiet, f"model     saved in {out}: fighter predict {out}")
 
 
 def predict(
-    model: Positional[Folder],
-    file: Positional[OptionalFile] = None,
-    future: OptionalFile = None,
-    static: OptionalFile = None,
-    out: Target = None,
-    plot: Target = None,
+    model: Model,
+    file: File | None = None,
+    *,
+    future_file: File | None = None,
+    static: File | None = None,
+    encoding: Encoding | None = None,
+    data_dir: DataFolder | None = None,
     device: str = "cpu",
-    quiet: bool = False,
-    data_dir: OptionalFolder = None,
+    out: Target | None = None,
+    plot: Target | None = None,
+    quiet: Quiet = False,
 ) -> None:
     """Forecast with a saved model.
 
+    Without --out the forecast is printed: its first rows on a terminal, all rows as CSV to a pipe
+    or with --quiet.
+
     Example: fighter predict model --out forecast.csv
 
-    From later data: fighter predict model load-until-today.csv --plot forecast.png
+    From later data:
+      fighter predict model load-until-today.csv --plot forecast.png
 
     Args:
         model: folder written by fighter fit or forecast --save.
-        file: history to forecast from (default: the training table).
-        future: table with future values of the covariates known in advance.
+        file: history to forecast from; - for standard input (default: the training table).
+        future_file: table with future values of the covariates known in advance.
         static: table with one row per series, if some series were not trained on.
-        out: write the forecast here, .csv or .parquet.
-        plot: draw history and forecast here, .png, .svg or .pdf.
-        device: cpu or cuda.
-        quiet: print nothing.
+        encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
+        device: cpu or cuda.
+        out: write the forecast here, .csv or .parquet; - for standard output.
+        plot: draw history and forecast here, .png, .svg or .pdf.
+        quiet: show no summary.
     """
-    _check_targets(out, plot)
+    inputs = {"file": file, "future_file": future_file, "static": static}
+    check_targets(inputs, data_dir, out=out, plot=plot)
     loaded = Forecaster.load(model, device=device)
-    table, ahead, fixed = (_optional_table(name, data_dir) for name in (file, future, static))
+    table, ahead, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
-    _deliver(loaded.forecast(panel, future=ahead), panel, out, plot, _silence if quiet else _say)
+    with future_flag():
+        result = loaded.forecast(panel, future=ahead)
+    _deliver(result, panel, out, plot, quiet)
 
 
 def evaluate(
-    model: Positional[Folder],
-    file: Positional[File],
+    model: Model,
+    file: File,
+    *,
     last: int | None = None,
-    out: Target = None,
-    static: OptionalFile = None,
+    static: File | None = None,
+    encoding: Encoding | None = None,
+    data_dir: DataFolder | None = None,
     device: str = "cpu",
-    data_dir: OptionalFolder = None,
+    out: Target | None = None,
 ) -> None:
     """Score a model on every window of a table, series by series and over all.
 
@@ -180,97 +214,91 @@ def evaluate(
 
     Args:
         model: folder written by fighter fit or forecast --save.
-        file: table with history and true values, or the name of a known data set.
+        file: table with history and true values; - for standard input; or the name of a known
+            data set.
         last: score only windows whose targets lie in this many last rows, the test rows.
-        out: also write the scores here, .csv or .parquet.
         static: table with one row per series, if some series were not trained on.
-        device: cpu or cuda.
+        encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
+        device: cpu or cuda.
+        out: write the scores here, .csv or .parquet, instead of printing them.
     """
-    _check_targets(out)
+    inputs = {"file": file, "static": static}
+    check_targets(inputs, data_dir, out=out)
     if last is not None and last < 1:
         raise FighterError("needs at least 1", argument="last", value=last)
     loaded = Forecaster.load(model, device=device)
-    table, fixed = (_optional_table(name, data_dir) for name in (file, static))
+    table, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
-    scores = messages.with_mean(loaded.evaluate(panel, last=last), loaded.id_col)
-    print(scores.to_string(index=False, float_format="{:.4g}".format))
-    messages.note_if_trained_on(loaded, panel, last)
+    scores = messages.with_mean(loaded.evaluate(panel, last=last))
     if out:
-        write_table(scores, out)
+        write(scores, out)
+    elif sys.stdout.isatty():
+        print(scores.to_string(index=False, float_format="{:.4g}".format))
+    else:
+        write(scores, Path("-"))
+
+
+@contextmanager
+def future_flag() -> Iterator[None]:
+    """Name the flag --future-file in errors about future values; --future names columns."""
+    try:
+        yield
+    except FighterError as error:
+        if error.argument != "future":
+            raise
+        raise FighterError(error.reason, argument="future_file") from error
 
 
 def _train(
-    table: Any, settings: Any, say: Say, static: Any = None, ahead: Any = None, **where: Any
+    table: Any, settings: Any, quiet: bool, static: Any = None, ahead: Any = None, **where: Any
 ) -> tuple[Forecaster, Panel]:
-    """Read the table once, fit, and say what was read, planned and reached."""
-    model = make_forecaster(settings, verbose=is_rank_zero() and not settings.quiet)
+    """Read the table once, fit, and say what was read and reached; the fit says its plan."""
+    model = make_forecaster(settings, verbose=is_rank_zero() and not quiet)
     panel = model.read(table, static)
-    say(messages.about_data(panel))
+    _tell(quiet, messages.about_data(panel))
     if not where:  # forecasts follow, so missing future covariates are an error now
-        check_future(model, panel, ahead)
+        with future_flag():
+            check_future(model, panel, ahead)
     start = time.monotonic()
     model.fit(panel, **where)
-    say(messages.about_plan(model))
-    say(messages.about_training(model, time.monotonic() - start))
-    if not settings.quiet:  # every rank fits, because ranks wait for each other
-        naive = _seasonal_naive(model).fit(panel)
-        if is_rank_zero():
-            say(messages.about_score(model, naive, panel))
-        World.join(model.torch_device).wait()  # the others leave when rank 0 has scored
+    _tell(quiet, messages.about_training(model, time.monotonic() - start))
+    if not quiet and is_rank_zero():
+        simple = {name: _simple(model, name).fit(panel) for name in ("naive", "repeat")}
+        say(messages.about_score(model, simple, panel))
+    World.joined().wait()  # the others leave when rank 0 has scored
     return model, panel
 
 
-def _seasonal_naive(model: Forecaster) -> Forecaster:
-    """Return seasonal naive with the same settings, to compare with."""
-    other = {"model": "naive", "level": None, "quantiles": None, "verbose": False}
+def _simple(model: Forecaster, name: str) -> Forecaster:
+    """Return a simple model with the same settings, to compare with."""
+    other = {"model": name, "level": None, "quantiles": None, "verbose": False}
     return Forecaster(**{**model.get_params(deep=False), **other})
 
 
 def _deliver(
-    forecast: Forecast, history: Panel, out: Path | None, plot: Path | None, say: Say
+    forecast: Forecast, history: Panel, out: Path | None, plot: Path | None, quiet: bool
 ) -> None:
-    """Write or show the forecast, and draw it if asked to."""
+    """Write or print the forecast, and draw it if asked to."""
     table = forecast.table("pandas")
     if out:
-        write_table(table, out)
-        say(f"forecast  {len(table):,} rows in {out}")
+        write(table, out)
+        _tell(quiet or is_stream(out), f"forecast  {len(table):,} rows in {out}")
+    elif sys.stdout.isatty() and not quiet:
+        print("\n" + messages.first_rows(table))
     else:
-        say("\n" + messages.first_rows(table))
-        say(f"the first of {len(table):,} rows; --out forecast.csv writes them all")
+        write(table, Path("-"))
     if plot:
         forecast.plot(history, path=plot)
-        say(f"plot      {plot}")
+        _tell(quiet, f"plot      {plot}")
 
 
-def _check_targets(
-    table: Path | None, picture: Path | None = None, page: Path | None = None
-) -> None:
-    if table:
-        check_target(table, WRITABLE)
-    if picture:
-        check_target(picture, PICTURES)
-    if page:
-        check_page(page)
+def open_optional(name: str | None, data_dir: Path | None, encoding: str | None) -> Any:
+    """Open a table whose flag may be left out."""
+    return None if name is None else open_table(name, data_dir, encoding=encoding)
 
 
-def check_page(path: Path) -> None:
-    """Refuse a page that could not be written, before the work it is to show."""
-    check_target(path, PAGES)
-    plotly_script()
-
-
-def _optional_table(name: str | None, data_dir: Path | None) -> Any:
-    return None if name is None else open_table(name, data_dir)
-
-
-def _speaker(settings: Any) -> Say:
-    return _say if is_rank_zero() and not settings.quiet else _silence
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-def _silence(text: str) -> None:
-    """Say nothing."""
+def _tell(quiet: bool, text: str) -> None:
+    """Print a line of the summary to standard error, on rank 0 and unless quiet."""
+    if is_rank_zero() and not quiet:
+        say(text)

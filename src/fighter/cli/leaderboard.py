@@ -1,10 +1,7 @@
 """The command ``fighter leaderboard``."""
 
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
-
-import tyro
-from tyro.conf import Positional
+from typing import Annotated, Literal
 
 from .._files import check_target
 from ..benchmark.contest import FILE, Contest, find_models, horizons_for, unscaled_series
@@ -14,40 +11,36 @@ from ..benchmark.page import write_page
 from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
 from ..models import MODELS
+from ..training.progress import say
+from .arguments import DataFolder, Shown, Target, TargetFolder
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
-T = TypeVar("T")
-# The help gives these defaults in words, so that tyro need not add "(default: None)".
-Optional = Annotated[T | None, tyro.conf.arg(help_behavior_hint="")]
-Several = Annotated[tuple[T, ...], tyro.conf.arg(help_behavior_hint="")]
-Models = Annotated[
-    tuple[str, ...],
-    tyro.conf.arg(
-        help=f"models to rank (default: all): {', '.join(MODELS)}.", help_behavior_hint=""
-    ),
-]
+_NAMES = f"models to rank (default: all): {', '.join(MODELS)}."
+Models = Annotated[tuple[str, ...], Shown("NAME", "forecast", _NAMES)]
+Steps = Annotated[tuple[int, ...], Shown("N", "forecast")]
+Column = Annotated[str, Shown("TEXT", "data")]
 
 
 def leaderboard(
-    data: Positional[Several[str]] = (),
-    /,
+    data: Annotated[tuple[str, ...], Shown("DATA", "data")] = (),
+    *,
     models: Models = (),
-    horizons: Several[int] = (),
-    lookback: Optional[int] = None,
-    seeds: tuple[int, ...] = (0, 1, 2),
-    lr: Optional[float] = None,
-    max_epochs: Optional[int] = None,
-    id_col: Optional[str] = None,
-    time_col: Optional[str] = None,
-    target_col: Optional[str] = None,
-    freq: Optional[str] = None,
-    missing_values: Several[float] = (),
-    jobs: Optional[int] = None,
-    results: Path = Path("leaderboard"),
-    page: Optional[Path] = None,
-    data_dir: Optional[Path] = None,
-    device: Optional[Literal["cpu", "cuda"]] = None,
+    horizons: Steps = (),
+    lookback: Annotated[int | None, Shown("N", "forecast")] = None,
+    id_col: Column | None = None,
+    time_col: Column | None = None,
+    target_col: Column | None = None,
+    freq: Column | None = None,
+    missing_values: Annotated[tuple[float, ...], Shown("NUMBER", "data")] = (),
+    data_dir: DataFolder | None = None,
+    seeds: Annotated[tuple[int, ...], Shown("N", "training")] = (0, 1, 2),
+    lr: Annotated[float | None, Shown("NUMBER", "training")] = None,
+    max_epochs: Annotated[int | None, Shown("N", "training")] = None,
+    jobs: Annotated[int | None, Shown("N", "training")] = None,
+    device: Annotated[Literal["cpu", "cuda"] | None, Shown(group="training")] = None,
+    results: TargetFolder = Path("leaderboard"),
+    page: Target | None = None,
 ) -> None:
     """Rank models on data sets, your own or the benchmarks.
 
@@ -93,10 +86,10 @@ def leaderboard(
     check_target(page, (".md",))
     names = find_models(_unique(models)) or tuple(MODELS)
     given = {name: value for name, value in columns.items() if value is not None}
-    datasets = find_datasets(data, data_dir, given, _say)
+    datasets = find_datasets(data, data_dir, given, say)
     for dataset in datasets:
         if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:
-            _say(f"{dataset.file}: {' '.join(notes)}")
+            say(f"{dataset.file}: {' '.join(notes)}")
     contest = Contest(
         _unique(names),
         {dataset: _unique(horizons) or horizons_for(dataset) for dataset in datasets},
@@ -106,9 +99,11 @@ def leaderboard(
         max_epochs,
     )
     jobs = usual_jobs() if jobs is None else jobs
-    failures = run(contest, environment, results, jobs=jobs, say=_say)
+    failures = run(contest, environment, results, jobs=jobs, say=say)
     if (results / FILE).exists():  # there is none if every run failed
-        print(f"\n{write_page(results, page)}\n\n{LEGEND}\n\nWritten to {page}")
+        table = write_page(results, page)
+        print(f"\n{table}\n\n{LEGEND}", flush=True)
+        say(f"\nWritten to {page}")
     if failures:
         raise FighterError(failures[0])
 
@@ -118,10 +113,6 @@ def _data_notes(dataset: Dataset) -> list[str]:
     if dataset.known is not None:
         return []
     return [str(note) for note in read(dataset)[0].data_notes if note.kind != "unused"]
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 def _unique(values: tuple) -> tuple:

@@ -8,9 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from .. import __version__
 from ..errors import FighterError, did_you_mean
@@ -35,9 +34,13 @@ COMMANDS = {
     "explain": Command(
         ".explain", "explain", "Show where a forecast comes from; write a page about it."
     ),
-    "data": Command(".data", "app", "List, show, fetch and find known data sets."),
+    "info": Command(".info", "info", "Show what a saved model is and what it needs."),
+    "data": Command(".data", "COMMANDS", "List, show, fetch and find known data sets."),
     "leaderboard": Command(
         ".leaderboard", "leaderboard", "Rank models on data sets, your own or the benchmarks."
+    ),
+    "completion": Command(
+        ".completion", "completion", "Print a script that completes commands in the shell."
     ),
 }
 
@@ -71,7 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise
             if pressed.is_set() or isinstance(error, KeyboardInterrupt):
                 after = "\n" if sys.stderr.isatty() else ""  # after the terminal's ^C
-                print(f"{after}fighter: stopped", file=sys.stderr)
+                lost = f": {error}" if isinstance(error, KeyboardInterrupt) and str(error) else ""
+                print(f"{after}fighter: stopped{lost}", file=sys.stderr)
                 return 130
             if not isinstance(error, (FighterError, OSError)):
                 raise
@@ -109,47 +113,70 @@ def _run(arguments: list[str]) -> int:
     name, *rest = arguments
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
-        print(f"fighter: there is no command {name!r}.{hint} See fighter --help.", file=sys.stderr)
-        raise SystemExit(2)
-    return _call(name, rest)
-
-
-def _call(name: str, arguments: list[str]) -> int:
-    import tyro
-
-    from .messages import notes_on_stderr
-
+        _refuse(f"there is no command {name!r}.{hint} See fighter --help.")
     command = COMMANDS[name]
     target = getattr(import_module(command.module, __package__), command.attribute)
-    prog = f"fighter {name}"
-    if isinstance(target, tyro.extras.SubcommandApp):
-        return target.cli(prog=prog, description=command.summary, args=arguments or ["--help"]) or 0
+    if isinstance(target, dict):
+        return _run_subcommand(name, command.summary, target, rest)
+    return _call(name, target, rest)
+
+
+def _run_subcommand(
+    name: str, summary: str, targets: dict[str, Callable[..., Any]], texts: list[str]
+) -> int:
+    if not texts or texts[0] in ("-h", "--help"):
+        width = max(map(len, targets))
+        lines = [
+            f"  {sub:<{width}}  {inspect.getdoc(target).splitlines()[0]}"  # pyright: ignore
+            for sub, target in targets.items()
+        ]
+        more = f"fighter {name} COMMAND --help describes a command and shows an example."
+        usage = f"usage: fighter {name} COMMAND …"
+        print("\n\n".join([usage, summary, "\n".join(lines), more]))
+        return 0
+    sub, *rest = texts
+    if sub not in targets:
+        hint = did_you_mean(sub, targets)
+        _refuse(f"there is no command {name} {sub!r}.{hint} See fighter {name} --help.")
+    return _call(f"{name} {sub}", targets[sub], rest)
+
+
+def _call(name: str, target: Callable[..., Any], texts: list[str]) -> int:
+    """Parse the flags of a command and call it."""
+    from .arguments import UsageError, help_page, parse, read_arguments, require
+    from .messages import in_flags, notes_on_stderr
+
+    own = read_arguments(target)
+    settings: dict[str, Any] | None = None
+    explain, arguments = None, own
+    try:
+        if "settings" in (a.name for a in own):
+            from .options import CONFIG, explain_flag, read_config, setting_arguments
+
+            settings, explain = read_config(texts), explain_flag
+            others = [a for a in own if a.name != "settings"]
+            arguments = [*others, *setting_arguments(settings), CONFIG]
+        if {"-h", "--help"} & set(texts):
+            print(help_page(name, target, arguments))
+            return 0
+        given = parse(arguments, texts, explain)
+        values = {a.name: given.pop(a.name) for a in own if a.name in given}
+        if settings is not None:
+            given.pop("config", None)
+            if settings.pop("quiet", False):
+                values.setdefault("quiet", True)
+            values["settings"] = settings | given
+        require(arguments, {**values, **(values.get("settings") or {})})
+    except UsageError as error:
+        text = in_flags(error)
+        _refuse(f"{text}{'' if text[-1] in '.?' else '.'} See fighter {name} --help.")
     with notes_on_stderr():
-        if "settings" in inspect.signature(target).parameters:
-            target = _with_settings(target, arguments)
-        return tyro.cli(target, prog=prog, args=arguments, config=(tyro.conf.OmitArgPrefixes,)) or 0
+        return target(**values) or 0
 
 
-def _with_settings(target: Callable[..., Any], arguments: list[str]) -> Callable[..., Any]:
-    """Give the command the flags of the chosen model, and the values of a configuration file."""
-    from .options import read_settings
-
-    settings = read_settings(arguments)
-
-    @wraps(target)
-    def call(*positional: Any, **flags: Any) -> Any:
-        return target(*positional, **flags)
-
-    signature = inspect.signature(target)
-    first, _, *others = signature.parameters.values()
-    flags = inspect.Parameter(
-        "settings", inspect.Parameter.KEYWORD_ONLY, default=settings, annotation=type(settings)
-    )
-    others = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in others]
-    parameters = [first, flags, *others]
-    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
-    call.__annotations__ = {**target.__annotations__, "settings": type(settings)}
-    return call
+def _refuse(text: str) -> NoReturn:
+    print(f"fighter: {text}", file=sys.stderr)
+    raise SystemExit(2)
 
 
 def _usage() -> str:
@@ -165,8 +192,9 @@ Begin with:
   fighter demo
   fighter forecast load.csv --horizon 24 --out forecast.csv
 
-fighter COMMAND --help describes a command and shows an example. --debug, after any command, shows
-the traceback of an error. fighter --version prints the version."""
+fighter COMMAND --help describes a command and shows an example. --debug, after
+any command, shows the traceback of an error. fighter --version prints the
+version. Results go to standard output, progress and notes to standard error."""
 
 
 def _complain(error: Exception) -> None:

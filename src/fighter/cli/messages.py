@@ -1,16 +1,15 @@
 """What the command line says: notes, errors with flags, and sentences about a model."""
 
-import os
 import sys
+import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data import Panel
-from ..data.columns import listing
 from ..errors import DataWarning, FighterError
 
 if TYPE_CHECKING:
@@ -20,8 +19,10 @@ SHOWN_ROWS = 8
 
 
 def is_rank_zero() -> bool:
-    """Return True on rank 0, the only process of ``torchrun`` that logs and writes."""
-    return os.environ.get("RANK", "0") == "0"
+    """Return True on rank 0, of processes that train together the only one that logs and writes."""
+    from ..training import World  # here, because it loads torch, which few commands need
+
+    return World.joined().first
 
 
 @contextmanager
@@ -55,8 +56,11 @@ def in_flags(error: FighterError) -> str:
 
 
 def first_rows(table: Any) -> str:
-    """Return the top of a table as text."""
-    return table.head(SHOWN_ROWS).to_string(index=False, float_format="{:.6g}".format)
+    """Return the top of a table as text, and how many rows follow."""
+    text = table.head(SHOWN_ROWS).to_string(index=False, float_format="{:.6g}".format)
+    if len(table) <= SHOWN_ROWS:
+        return text
+    return f"{text}\nthe first {SHOWN_ROWS} of {len(table):,} rows; --out FILE writes them all"
 
 
 def about_data(panel: Panel) -> str:
@@ -68,29 +72,6 @@ def about_data(panel: Panel) -> str:
     )
 
 
-def about_plan(model: "Forecaster") -> str:
-    """Say what was decided."""
-    plan, network = model.plan, model.plan.model
-    size = sum(parameter.numel() for parameter in model.network.parameters())
-    return (
-        f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
-        f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation\n"
-        f"network   {network}; {size:,} parameters{_about_bounds(model)}"
-    )
-
-
-def _about_bounds(model: "Forecaster") -> str:
-    preprocessing = model.fitted.preprocessing
-    if preprocessing.scaler.bounds is None:
-        return ""
-    bounded = [
-        name
-        for name, bounds in zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
-        if np.isfinite(bounds).any()
-    ]
-    return f"\nbounds    detected for {listing(bounded, 3)}" if bounded else ""
-
-
 def about_training(model: "Forecaster", seconds: float) -> str:
     """Say how long training took."""
     return (
@@ -98,34 +79,30 @@ def about_training(model: "Forecaster", seconds: float) -> str:
     )
 
 
-def about_score(model: "Forecaster", naive: "Forecaster", panel: Panel) -> str:
-    """Compare the validation score with that of seasonal naive on the same windows."""
+def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: Panel) -> str:
+    """Compare the validation error with that of simple models on the same windows."""
     rows = model.plan.validation
     if not rows:
         return "score     none: the table is too short for validation rows"
-    mine, other = (m.evaluate(panel, last=rows) for m in (model, naive))
-    ours, theirs = (scores["scaled_mae"].mean() for scores in (mine, other))
-    return (
-        f"score     MAE {ours:.4f} deviations on {mine['windows'].max():,} validation windows, "
-        f"seasonal naive {theirs:.4f}"
-    )
+    from ..forecasting.evaluate import scores
+
+    models = {"": model, "seasonal naive": simple["naive"], "last value": simple["repeat"]}
+    results = {name: scores(fitted.fitted, panel, rows) for name, fitted in models.items()}
+    errors = {name: float(np.nanmean(table["scaled_mae"])) for name, table in results.items()}
+    others = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if name)
+    best = min(errors, key=lambda name: errors[name])
+    text = (
+        f"score     mean absolute error {errors['']:.4f} on {results['']['windows'].max():,} "
+        f"validation windows, in standard deviations of each series; {others}"
+    ) + (f": {best} is better here" if best else "")
+    return textwrap.fill(text, 80, subsequent_indent=" " * 10)
 
 
-def with_mean(scores: Any, id_col: str) -> Any:
+def with_mean(scores: Any) -> Any:
     """Append a row with the mean over all series."""
-    numbers = scores.drop(columns=id_col)
+    ids = list(scores.columns[: scores.columns.get_loc("windows")])
+    numbers = scores.drop(columns=ids)
     mean = numbers.mean().to_frame().T.assign(windows=numbers["windows"].max())
-    result = scores.astype({id_col: "object"})
-    result.loc[len(result)] = {id_col: "(mean)", **mean.iloc[0]}
+    result = scores.astype(dict.fromkeys(ids, "object"))
+    result.loc[len(result)] = {**dict.fromkeys(ids, "(mean)"), **mean.iloc[0]}
     return result.astype({"windows": int})
-
-
-def note_if_trained_on(model: "Forecaster", panel: Panel, last: int | None) -> None:
-    """Warn if the scored rows were part of the training table."""
-    scored, trained = panel.times[max(panel.length - last, 0) if last else 0], model.fitted.context
-    if scored <= trained.times[-1]:
-        print(
-            f"note: the model has seen the rows until {panel.freq.show(int(trained.times[-1]))}, "
-            "and some of these windows lie there; --last N scores only the last N rows",
-            file=sys.stderr,
-        )

@@ -2,19 +2,41 @@
 
 import re
 import warnings
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 
 from ..errors import FighterError
 from .columns import check_full
-from .frequency import HOUR
+from .frequency import HOUR, SECOND
 
 _EARLIEST, _LATEST = np.datetime64("1678-01-01", "D"), np.datetime64("2262-01-01", "D")
-_REMEDY = "write dates as '2024-01-31 12:00' or pass a column of time stamps"
+_REMEDY = "write dates as '2024-01-31 12:00', or pass their date_format, such as '%d/%m/%Y'"
 _ZONE = re.compile(r"(.*\d)\s*(Z|UTC|[+-]\d\d:?\d\d)")
-_DATE = re.compile(
-    r"(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})(?:[T ]+(\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?))?"
-)
+_TIME = r"(?:[T ,]+(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?)?"
+_NUMBERS = re.compile(r"(\d{1,4})[-/.](\d{1,2})[-/.](\d{1,4})" + _TIME)
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY_MONTH = re.compile(r"(\d{1,2})[-/ .]*" + _MONTH + r"[-/ .,]*(\d{4}|\d\d)" + _TIME, re.I)
+_MONTH_DAY = re.compile(_MONTH + r"[-/ .]*(\d{1,2})(?:, *|[-/ .]+)(\d{4}|\d\d)" + _TIME, re.I)
+_YEAR_MONTH = re.compile(r"(\d{4})[-/ .]*" + _MONTH + r"[-/ .]*(\d{1,2})" + _TIME, re.I)
+_MONTH_YEAR = re.compile(_MONTH + r"[-/ .]*(\d{4})", re.I)
+_QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})", re.I)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Where year, month and day are in three numbers.
+_ORDERS = {"YMD": (0, 1, 2), "DMY": (2, 1, 0), "MDY": (2, 0, 1)}
+_EPOCHS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
+# Plausible days, months and seconds: smaller numbers are years or counters.
+_DAYS, _YEAR_MONTHS = (1800_00_00, 2200_00_00), (1800_00, 2200_00)
+_SECONDS = (631_152_000, 4_102_444_800)  # 1990 to 2100
+
+
+class DateError(ValueError):
+    """A text that cannot be read: its number among the texts, and what is wrong with it."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
 
 
 def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
@@ -23,39 +45,78 @@ def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
     check_full(np.isnat(days), "time_col", name, "drop those rows")
     outside = (days < _EARLIEST) | (days > _LATEST)
     if outside.any():
-        reason = f"{stamps[outside][0]} is outside the years 1678 to 2261 of time stamps"
-        raise time_error(name, f"{reason}; use an integer time axis")
+        where = f"{stamps[outside][0]} in row {outside.argmax()}"
+        reason = f"{where} is outside the years 1678 to 2261 of time stamps"
+        raise time_error(name, f"{reason}; correct it or use an integer time axis")
     return stamps.astype("M8[ns]").astype(np.int64)
 
 
-def parse_dates(texts: list[str], name: str) -> tuple[np.ndarray, bool]:
-    """Read ISO 8601 dates, or dates whose order of day and month is certain, as nanoseconds.
+def number_encoding(numbers: np.ndarray) -> str:
+    """Tell how integers ``int64`` encode time: "%Y%m%d", "%Y%m", or the unit of epoch numbers.
 
-    Stamps with a UTC offset are converted to UTC. Also return whether there were any.
+    Empty if they do not, as counters and years.
+    """
+    low, high = int(numbers.min()), int(numbers.max())
+    if low == high:
+        return ""
+    for encoding, (least, most) in {"%Y%m%d": _DAYS, "%Y%m": _YEAR_MONTHS}.items():
+        if least < low and high < most:
+            return encoding if _read_digits(numbers, encoding)[1].all() else ""
+    for unit, factor in _EPOCHS.items():
+        scale = SECOND // factor
+        if _SECONDS[0] * scale <= low and high < _SECONDS[1] * scale:
+            return unit
+    return ""
+
+
+def decode_numbers(numbers: np.ndarray, encoding: str, name: str) -> np.ndarray:
+    """Convert integers in an encoding of :func:`number_encoding` to ``int64`` nanoseconds."""
+    if encoding in _EPOCHS:
+        return nanoseconds(numbers.astype(f"M8[{encoding}]"), name)
+    days, valid = _read_digits(numbers, encoding)
+    if not valid.all():
+        row = int(valid.argmin())
+        example = "20240131" if encoding == "%Y%m%d" else "202401"
+        reason = f"{numbers[row]} in row {row} is not a date such as {example}"
+        raise time_error(name, f"{reason}, as the others are; correct it")
+    return nanoseconds(days, name)
+
+
+def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool, str]:
+    """Read ISO 8601 dates, or dates whose order of day and month is certain: ``datetime64[us]``.
+
+    Stamps with a UTC offset are converted to UTC. Also return whether there were any, and the
+    encoding, with which later texts are read alike: a format of ``strptime``, "DMY", "MDY" or
+    "YMD", or empty for ISO 8601.
     """
     texts = [text.strip() for text in texts]
-    shift, aware = np.zeros(len(texts), np.int64), False
+    if "%" in encoding and encoding not in ("%Y%m%d", "%Y%m"):
+        return *_parse_format(texts, encoding), encoding
+    shift, zoned = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
     for i, text in enumerate(texts):
         # A bare date ends like an offset ("2024-01-31" does not, "2024-01-31-0500" does).
         if (match := _ZONE.fullmatch(text)) and len(match[1]) > 10:
-            texts[i], aware = match[1], True
+            texts[i], zoned[i] = match[1], True
             if match[2] not in ("Z", "UTC"):
                 offset = int(match[2][1:3]) * HOUR + int(match[2][-2:]) * HOUR // 60
                 shift[i] = -offset if match[2][0] == "-" else offset
-    if all(len(text) == 8 and text.isdigit() for text in texts):
-        texts = [f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in texts]
+    _check_alike(zoned)
+    if len(texts[0]) in (6, 8) and all(text.isdigit() for text in texts):
+        encoding = "%Y%m%d" if len(texts[0]) == 8 else "%Y%m"
+        stamps, valid = _read_digits(np.array([int(text) for text in texts]), encoding)
+        if not valid.all():
+            index = int(valid.argmin())
+            raise DateError(index, f"is not a date that exists; {_REMEDY}")
+        return stamps.astype("M8[us]"), False, ""
     try:
+        if not all(text[:4].isdigit() or not text for text in texts):
+            raise ValueError
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy only warns about dates it parses in part
             stamps = np.array(texts, "M8[us]")
     except (ValueError, UserWarning, DeprecationWarning):
-        iso = _as_iso(texts, name)
-        try:
-            stamps = np.array(iso, "M8[us]")
-        except ValueError as error:
-            reason = f"a date does not exist ({error}); write dates as '2024-01-31 12:00'"
-            raise time_error(name, reason) from None
-    return nanoseconds(stamps, name) - shift, aware
+        stamps, encoding = _parse_parts(texts, encoding)
+    return stamps - shift.astype("m8[ns]").astype("m8[us]"), bool(zoned.any()), encoding
 
 
 def time_error(name: str, reason: str) -> FighterError:
@@ -63,23 +124,168 @@ def time_error(name: str, reason: str) -> FighterError:
     return FighterError(reason, argument="time_col", value=name)
 
 
-def _as_iso(texts: list[str], name: str) -> list[str]:
-    """Write ``31.12.2020 23:00`` or ``2020/12/31`` as ISO 8601; the order must be certain."""
-    parts = [match for text in texts if (match := _DATE.fullmatch(text))]
-    year_first = bool(parts) and len(parts[0][1]) == 4
-    year = 1 if year_first else 3
-    wrong = [t for t in texts if not (m := _DATE.fullmatch(t)) or len(m[year]) != 4]
-    if wrong:
-        raise time_error(name, f"{wrong[0]!r} is not a date that can be read; {_REMEDY}")
-    month_first = not year_first and max(int(part[2]) for part in parts) > 12
-    day_first = not year_first and max(int(part[1]) for part in parts) > 12
-    if not (year_first or month_first or day_first or "." in texts[0]):
-        reason = f"day and month cannot be distinguished in {texts[0]!r}"
-        raise time_error(name, f"{reason}; {_REMEDY}")
-    order = (1, 2, 3) if year_first else (3, 1, 2) if month_first else (3, 2, 1)
-    iso = []
-    for part in parts:
-        year, month, day = (part[i] for i in order)
-        hour, _, rest = (part[4] or "0:00").partition(":")
-        iso.append(f"{year}-{int(month):02d}-{int(day):02d}T{int(hour):02d}:{rest}")
-    return iso
+def check_format(date_format: str | None) -> str:
+    """Return a format of ``strptime``, empty for None; raise if it is not one."""
+    if date_format is None:
+        return ""
+    needed = "a format such as '%d/%m/%y'"
+    if not isinstance(date_format, str) or "%" not in date_format:
+        raise FighterError(f"needs {needed}", argument="date_format", value=date_format)
+    try:
+        text = datetime(2024, 1, 31, tzinfo=UTC).strftime(date_format)
+        datetime.strptime(text, date_format)
+    except ValueError as error:
+        reason = f"{error}; needs {needed}"
+        raise FighterError(reason, argument="date_format", value=date_format) from None
+    return date_format
+
+
+def _check_alike(zoned: np.ndarray) -> None:
+    """Check that all stamps have a UTC offset, or none."""
+    if zoned.any() and not zoned.all():
+        odd = int((zoned != zoned[0]).argmax())
+        has, others = ("a", "none") if zoned[odd] else ("no", "one")
+        reason = f"has {has} UTC offset, but the stamps before it have {others}"
+        raise DateError(odd, f"{reason}; write all with an offset, or none")
+
+
+def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]:
+    """Read texts in a format of ``strptime``: ``datetime64[us]``, and whether they are aware."""
+    stamps = []
+    for index, text in enumerate(texts):
+        try:
+            stamps.append(datetime.strptime(text, date_format))
+        except ValueError:
+            reason = f"is not a date in the format {date_format!r}; correct one of them"
+            raise DateError(index, reason) from None
+    return naive_stamps(stamps)
+
+
+def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, bool]:
+    """Convert stamps to UTC, ``datetime64[us]``; also return whether they had a zone."""
+    aware = np.array([stamp.tzinfo is not None for stamp in stamps])
+    _check_alike(aware)
+    if aware.any():
+        stamps = [stamp.astimezone(UTC).replace(tzinfo=None) for stamp in stamps]
+    return np.array(stamps, "M8[us]"), bool(aware.any())
+
+
+def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
+    """Read ``31.12.2020 23:00``, ``1/31/24 3:00 PM``, ``31-Jan-24`` or ``2020Q1``."""
+    parts, clocks = [], np.zeros(len(texts), np.int64)
+    wordy = np.zeros(len(texts), bool)
+    for index, text in enumerate(texts):
+        found = _split_words(text)
+        wordy[index] = found is not None
+        if found is None:
+            match = _NUMBERS.fullmatch(text)
+            if not match:
+                raise DateError(index, f"is not a date that can be read; {_REMEDY}")
+            found = match.groups()[:3], match.groups()[3:]
+        parts.append(found[0])
+        clocks[index] = _clock(found[1], index)
+    lengths = np.array([[len(part) for part in row] for row in parts])
+    numbers = np.array(parts, np.int64)
+    if wordy.all():
+        order = "YMD"  # as _split_words returns them
+        days, valid = _days(numbers, lengths[:, 0])
+        _check_valid(valid)
+    elif wordy.any():
+        odd = int((wordy != wordy[0]).argmax())
+        raise DateError(odd, f"is not written like the dates before it; {_REMEDY}")
+    else:
+        order, days = _find_order(numbers, lengths, texts, encoding)
+    return days.astype("M8[us]") + clocks.astype("m8[us]"), "" if wordy.all() else order
+
+
+def _find_order(
+    numbers: np.ndarray, lengths: np.ndarray, texts: list[str], encoding: str
+) -> tuple[str, np.ndarray]:
+    """Find the order of year, month and day in which all dates exist, if there is only one."""
+    four = lengths == 4
+    if (wrong := (lengths == 3).any(axis=1) | (four.any(axis=1) != four.any())).any():
+        index = int(wrong.argmax())
+        raise DateError(index, f"is not a date that can be read; {_REMEDY}")
+    orders = {
+        order: _days(numbers[:, columns], lengths[:, columns[0]])
+        for order, columns in _ORDERS.items()
+        if four[:, columns[0]].all() or not four.any()
+    }
+    if encoding in orders:
+        orders = {encoding: orders[encoding]}
+    fits = {order: days for order, (days, valid) in orders.items() if valid.all()}
+    if not fits:
+        valid = max((valid for _, valid in orders.values()), key=np.mean, default=~wrong & wrong)
+        _check_valid(valid)
+    if "DMY" in fits and all("." in text.split()[0] for text in texts):
+        return "DMY", fits["DMY"]
+    if len(fits) > 1:
+        spans = sorted((float(np.ptp(days).astype(int)), order) for order, days in fits.items())
+        certain = "YMD" in fits and len(fits) == 2 and 4 * spans[0][0] < spans[1][0]
+        if not certain and any((days != fits[spans[0][1]]).any() for days in fits.values()):
+            parts = "year, month and day" if "YMD" in fits else "day and month"
+            raise DateError(0, f"does not show the order of {parts}; {_REMEDY}")
+        return spans[0][1], fits[spans[0][1]]
+    return next(iter(fits.items()))
+
+
+def _split_words(text: str) -> tuple[tuple[str, str, str], tuple] | None:
+    """Split a date with an English month or a quarter: (year, month, day) and the time of day."""
+    if match := _QUARTER.fullmatch(text):
+        quarter = int(match[2] or match[3])
+        return (match[1] or match[4], str(3 * quarter - 2), "1"), (None,) * 4
+    if match := _MONTH_YEAR.fullmatch(text):
+        return (match[2], _month(match[1]), "1"), (None,) * 4
+    if match := _DAY_MONTH.fullmatch(text):
+        return (match[3], _month(match[2]), match[1]), match.groups()[3:]
+    if match := _MONTH_DAY.fullmatch(text):
+        return (match[3], _month(match[1]), match[2]), match.groups()[3:]
+    if match := _YEAR_MONTH.fullmatch(text):
+        return (match[1], _month(match[2]), match[3]), match.groups()[3:]
+    return None
+
+
+def _month(name: str) -> str:
+    return str(_MONTHS.index(name.lower()) + 1)
+
+
+def _clock(groups: tuple, index: int) -> int:
+    """Return the time of day in microseconds."""
+    if groups[0] is None:
+        return 0
+    hour, minute, half = int(groups[0]), int(groups[1]), (groups[3] or "").lower()
+    second = float(groups[2] or 0)
+    fine = 1 <= hour <= 12 if half else hour < 24
+    if not fine or minute > 59 or second >= 60:
+        raise DateError(index, "has a time of day that does not exist; correct it")
+    if half:
+        hour = hour % 12 + 12 * (half == "p")
+    return (hour * 60 + minute) * 60 * 10**6 + round(second * 10**6)
+
+
+def _days(numbers: np.ndarray, digits: np.ndarray | int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dates of years, months and days ``[rows, 3]``, and which of them exist.
+
+    ``digits`` of the years; those of two are from 1969 to 2068.
+    """
+    year, month, day = numbers.T
+    year = np.where(np.equal(digits, 4), year, year + np.where(year < 69, 2000, 1900))
+    valid = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    months = ((year - 1970) * 12 + np.where(valid, month, 1) - 1).astype("M8[M]")
+    days = months.astype("M8[D]") + np.where(valid, day - 1, 0)
+    return days, valid & (days.astype("M8[M]") == months)
+
+
+def _read_digits(numbers: np.ndarray, encoding: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the dates of numbers such as 20240131 or 202401, and which of them exist."""
+    rest, day = (
+        np.divmod(numbers, 100) if encoding == "%Y%m%d" else (numbers, np.ones_like(numbers))
+    )
+    year, month = np.divmod(rest, 100)
+    days, valid = _days(np.stack([year, month, day], axis=1))
+    return days, valid & (year >= 1) & (year <= 9999)
+
+
+def _check_valid(valid: np.ndarray) -> None:
+    if not valid.all():
+        raise DateError(int(valid.argmin()), f"is not a date that exists; {_REMEDY}")

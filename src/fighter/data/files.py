@@ -16,7 +16,9 @@ PARQUET = (".parquet", ".pq")
 WRITABLE = (".csv", ".csv.gz", ".parquet")
 
 
-def open_table(name: str | Path, data_dir: str | Path | None = None) -> Any:
+def open_table(
+    name: str | Path, data_dir: str | Path | None = None, *, encoding: str | None = None
+) -> Any:
     """Read a CSV or Parquet file, or a data set of the catalogue by its name.
 
     Cells of a data set that stand for missing data are emptied. ``data_dir`` is the folder where
@@ -25,7 +27,7 @@ def open_table(name: str | Path, data_dir: str | Path | None = None) -> Any:
     from .datasets import catalogue  # it reads its files with read_table
 
     if Path(name).exists() or Path(name).suffix:
-        return read_table(name)
+        return read_table(name, encoding=encoding)
     try:
         catalogue.entry(str(name))
     except FighterError as error:
@@ -33,7 +35,9 @@ def open_table(name: str | Path, data_dir: str | Path | None = None) -> Any:
     return catalogue.load(str(name), data_dir, clean=True)
 
 
-def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
+def read_table(
+    path: str | Path, names: Sequence[str] | None = None, encoding: str | None = None
+) -> Any:
     """Read a CSV or Parquet file as a pandas table.
 
     The separator of a CSV (comma, semicolon or tab) is inferred from its first line. In a file
@@ -59,7 +63,9 @@ def read_table(path: str | Path, names: Sequence[str] | None = None) -> Any:
             return pandas.read_parquet(path)
         sep, decimal = _sniff(path)
         header = {} if names is None else {"header": None, "names": list(names)}
-        return pandas.read_csv(path, sep=sep, decimal=decimal, encoding_errors="replace", **header)
+        return pandas.read_csv(
+            path, sep=sep, decimal=decimal, encoding=encoding, encoding_errors="replace", **header
+        )
     except ImportError as error:
         remedy = "install pyarrow or use a CSV file"
         raise FighterError(f"{path} needs a Parquet reader; {remedy} ({error})") from None

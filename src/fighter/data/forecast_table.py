@@ -10,7 +10,7 @@ from ..errors import FighterError
 from .columns import listing
 from .time_axis import TimeAxis
 
-_LIBRARIES = ("pandas", "polars", "pyarrow")
+LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def forecast_table(
@@ -89,8 +89,8 @@ def drop_column(table: Any, name: str) -> Any:
 def _table_type(like: Any, id_col: str) -> tuple[Any, Any]:
     """Return the library of ``like`` and the type of its id column, None if it has none."""
     if isinstance(like, str):
-        if like not in _LIBRARIES:
-            needed = f"a table or one of {listing(_LIBRARIES)}"
+        if like not in LIBRARIES:
+            needed = f"a table or one of {listing(LIBRARIES)}"
             raise FighterError(f"needs {needed}", argument="like", value=like)
         return nw.Implementation.from_backend(like), None
     frame = nw.from_native(like)

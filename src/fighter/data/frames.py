@@ -1,6 +1,7 @@
 """Tables to panels: long, single-series and wide tables of pandas, polars or pyarrow."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -10,8 +11,17 @@ from ..errors import FighterError
 from .columns import factorise, listing, open_frame
 from .forecast_table import first_row
 from .frequency import Frequency
-from .layout import Layout, find_time_column, is_marked, lift_index, read_layout, read_numbers
+from .layout import (
+    LARGEST_VALUE,
+    Layout,
+    find_time_column,
+    is_marked,
+    lift_index,
+    read_layout,
+    read_numbers,
+)
 from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
+from .open_week import WEEKDAYS
 from .panel import Panel, Scheme
 from .static import encode_static
 from .time_axis import TimeAxis
@@ -25,6 +35,7 @@ def to_panel(
     time_col: str = "ds",
     target_col: str = "y",
     freq: str | int | Frequency | None = None,
+    date_format: str | None = None,
     past: str | Sequence[str] = (),
     future: str | Sequence[str] = (),
     static: Any = None,
@@ -43,6 +54,7 @@ def to_panel(
         time_col: time column (default: "ds", or the only column that looks like one).
         target_col: target column of a long table or a single series (default: "y").
         freq: frequency of the time stamps (default: inferred).
+        date_format: format of dates in text, as ``strptime`` takes it (default: found).
         past: covariates known only in the past.
         future: covariates also known in the future.
         static: table of static covariates, one row per series.
@@ -55,11 +67,16 @@ def to_panel(
     if both := set(past) & set(future):
         reason = f"{listing(sorted(both))} cannot be both a past and a future covariate"
         raise FighterError(reason, argument="future", value=future)
-    wall = scheme.axis["wall"] if scheme else None
-    layout = read_layout(table, id_col, time_col, target_col, (*past, *future), wall)
-    step = _frequency(layout, scheme.freq if freq is None and scheme else freq)
-    grid = TimeGrid.of(layout, step)
-    locator = Locator(layout.ids, grid.times, step)
+    given = scheme.freq if freq is None and scheme else freq
+    like = TimeAxis(**scheme.axis) if scheme else None
+    integer = given is not None and Frequency.parse(given).unit == "integer"
+    layout = read_layout(
+        table, id_col, time_col, target_col, (*past, *future), like, date_format, integer
+    )
+    layout, step = _frequency(layout, given)
+    grid = TimeGrid.of(layout, step, inferred=given is None)
+    told = date_format is not None or scheme is not None
+    locator = Locator(layout.ids, grid.times, step, layout.axis)
     values, observed, empty, marked = _place_targets(grid, layout, marks, locator)
 
     # Rows after the last target, which hold future covariates, are not part of the panel.
@@ -68,7 +85,7 @@ def to_panel(
     # In a long table with such rows, each series ends with its own last target.
     rows = observed[:length] if future and not wide else present
     ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
-    notes = _zone_notes(layout.axis)
+    notes = _axis_notes(layout, step, told, given is None) + list(grid.notes)
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
@@ -86,7 +103,7 @@ def to_panel(
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
-        (*notes, *ahead_notes, *behind_notes), ends, first_row(table),
+        (*notes, *ahead_notes, *behind_notes), ends, like=first_row(table),
     )  # fmt: skip
 
 
@@ -123,7 +140,7 @@ def future_values(
     else:
         time_col = time_col or panel.axis.name
         frame, _ = open_frame(lift_index(table, id_col, time_col))
-        axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis.wall)
+        axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
             remedy = "use the same type in both"
@@ -168,10 +185,14 @@ def _place_targets(
             what = f"{count} values of {sentinel:g} {locator.summary(mask)}"
             notes.append(DataNote("missing", f"{what}; treated as not observed."))
         values[mask] = np.nan
-    if (infinite := np.isinf(values)).any():
+    large = np.abs(values) > LARGEST_VALUE
+    if large.any() and (infinite := np.isinf(values)).any():
         what = f"{infinite.sum()} values are infinite {locator.summary(infinite)}"
         remedy = "correct them, or declare inf and -inf as missing values to leave them out"
         raise FighterError(f"{what}; {remedy}")
+    if large.any():
+        what = f"{large.sum()} values are larger than {LARGEST_VALUE:g} {locator.summary(large)}"
+        raise FighterError(f"{what}; correct them, or divide the series by a power of ten")
     observed: np.ndarray = ~np.isnan(values)
     if (silent := ~observed.any(axis=0)).any():
         ids = [layout.ids[i] for i in np.flatnonzero(silent)]
@@ -181,17 +202,33 @@ def _place_targets(
     return values, observed, empty, notes
 
 
-def _frequency(layout: Layout, freq: str | int | Frequency | None) -> Frequency:
+def _frequency(layout: Layout, freq: str | int | Frequency | None) -> tuple[Layout, Frequency]:
+    """Parse or infer the frequency; also return the layout, its axis suited to the frequency."""
     integer = layout.axis.kind == "integer"
     if freq is None:
-        return Frequency.infer(layout.times, layout.series, integer)
-    step = Frequency.parse(freq)
+        step = Frequency.infer(layout.times, layout.series, integer)
+        if step.week is not None and layout.axis.zone not in (None, "UTC"):
+            layout, step = _local_clock(layout, step)
+    else:
+        step = Frequency.parse(freq)
     if (step.unit == "integer") != integer:
         kind, example = ("integers", "1") if integer else ("time stamps", "'h'")
         holds = f"time column {layout.axis.name!r} holds {kind}"
         reason = f"{holds}; pass a frequency such as {example}"
         raise FighterError(reason, argument="freq", value=str(step))
-    return step
+    if layout.axis.kind == "date" and "time_of_day_sin" in step.calendar_names:
+        layout = replace(layout, axis=replace(layout.axis, kind="datetime", boxed=False))
+    return layout, step
+
+
+def _local_clock(layout: Layout, step: Frequency) -> tuple[Layout, Frequency]:
+    """Keep opening hours on the local clock, if they are closed when clocks change."""
+    local = replace(layout.axis, wall=True)
+    axis, times = TimeAxis.read(layout.frame[layout.axis.name], local)
+    own = Frequency.infer(times, layout.series)
+    if own.week is None or own.week.night:
+        return layout, step
+    return replace(layout, axis=axis, times=times), own
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -206,9 +243,21 @@ def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(float(mark) for mark in marks)
 
 
-def _zone_notes(axis: TimeAxis) -> list[DataNote]:
-    if axis.zone in (None, "UTC"):
-        return []
-    converted = "converted to UTC, and forecasts come back in the zone"
-    clock = "kept on the local clock" if axis.wall else converted
-    return [DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}.")]
+def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> list[DataNote]:
+    """Describe how the time column was read, unless the user said so or was ``told`` before."""
+    axis, notes = layout.axis, []
+    column = layout.frame[axis.name]
+    if axis.encoding and not told and column.dtype.is_numeric():
+        example = f"{int(column[0])} is {freq.show(int(layout.times[0]))}"
+        keep = "an integer frequency such as 1 keeps them as they are"
+        text = f"Integers of time column {axis.name!r} are read as dates ({example}); {keep}."
+        notes.append(DataNote("dates", text))
+    if axis.zone not in (None, "UTC"):
+        converted = "converted to UTC, and forecasts come back in the zone"
+        clock = "kept on the local clock" if axis.wall else converted
+        notes.append(DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}."))
+    if freq.week not in (None, WEEKDAYS) and inferred:
+        hours = f"All rows are on {freq.week}, so only these steps are forecast"
+        remedy = f"pass the frequency {freq.every} for all steps"
+        notes.append(DataNote("closed", f"{hours}; {remedy}."))
+    return notes

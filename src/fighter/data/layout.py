@@ -11,6 +11,7 @@ from ..errors import FighterError
 from .columns import factorise, listing, missing_column, numbers, open_frame
 from .time_axis import TimeAxis
 
+LARGEST_VALUE = 1e150  # its square still fits in float64
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
 
 
@@ -50,6 +51,10 @@ def read_numbers(
         if (infinite := np.isinf(column)).any():
             reason = f"{infinite.sum()} rows are infinite, the first is row {infinite.argmax()}"
             raise FighterError(f"{reason}; correct or drop them", argument=argument, value=name)
+        if (large := np.abs(column) > LARGEST_VALUE).any():
+            reason = f"{large.sum()} rows are larger than {LARGEST_VALUE:g}"
+            reason += f", the first is row {large.argmax()}; correct or drop them"
+            raise FighterError(reason, argument=argument, value=name)
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
 
 
@@ -59,11 +64,14 @@ def read_layout(
     time_col: str,
     target_col: str,
     covariates: Sequence[str],
-    wall: bool | None = None,
+    like: TimeAxis | None = None,
+    date_format: str | None = None,
+    integer: bool = False,
 ) -> Layout:
     """Read a long, single-series or wide table.
 
-    ``wall`` is that of the time axis of an earlier table, which this one then follows.
+    ``like`` is the time axis of an earlier table, which this one then follows; the other arguments
+    are those of :func:`~fighter.data.frames.to_panel` and :meth:`TimeAxis.read`.
     """
     frame, labels = open_frame(lift_index(table, id_col, time_col))
     columns = frame.columns
@@ -72,7 +80,7 @@ def read_layout(
     if target_col not in columns and (target_col != "y" or id_col in columns):
         raise missing_column(target_col, "target_col", columns)
     time_col = find_time_column(frame, time_col)
-    axis, times = TimeAxis.read(frame[time_col], wall)
+    axis, times = TimeAxis.read(frame[time_col], like, date_format=date_format, integer=integer)
     if taken := [name for name in covariates if name in (id_col, target_col, time_col)]:
         reason = "is the id, time or target; it cannot be a covariate too"
         raise FighterError(f"column {taken[0]!r} {reason}")

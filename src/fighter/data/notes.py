@@ -7,6 +7,7 @@ import numpy as np
 
 from .columns import listing
 from .frequency import Frequency, plural
+from .time_axis import TimeAxis
 
 # Numbers that instruments write where they have no measurement.
 _SENTINELS = (-9999.0, -99999.0, -999.0, -999.9, -9999.9, -99.0, 9999.0, 99999.0)
@@ -15,12 +16,17 @@ _SENTINELS = (-9999.0, -99999.0, -999.0, -999.9, -9999.9, -99.0, 9999.0, 99999.0
 class DataNote(NamedTuple):
     """One thing that was found in a table. ``str(note)`` is a sentence about it.
 
-    Kinds: ``zone`` (time stamps with a time zone), ``duplicates`` (repeated time stamps), ``gaps``
-    (absent time stamps), ``unequal`` (series that begin late or end early), ``missing`` (empty
-    cells), ``sentinel`` (numbers that stand for missing data) and ``unused`` (columns).
+    Kinds: ``dates`` (integers read as dates), ``zone`` (time stamps with a time zone), ``closed``
+    (days and hours without rows), ``shifted`` (time stamps moved to their step), ``duplicates``
+    (repeated time stamps), ``gaps`` (absent time stamps), ``unequal`` (series that begin late or
+    end early), ``missing`` (empty cells), ``sentinel`` (numbers that stand for missing data) and
+    ``unused`` (columns).
     """
 
-    kind: Literal["zone", "duplicates", "gaps", "unequal", "missing", "sentinel", "unused"]
+    kind: Literal[
+        "dates", "zone", "closed", "shifted", "duplicates", "gaps", "unequal", "missing",
+        "sentinel", "unused",
+    ]  # fmt: skip
     text: str
 
     def __str__(self) -> str:
@@ -30,12 +36,16 @@ class DataNote(NamedTuple):
 class Locator:
     """Says where the marked cells of a mask ``[T, N]`` are."""
 
-    def __init__(self, ids: Sequence, times: np.ndarray, freq: Frequency) -> None:
+    def __init__(
+        self, ids: Sequence, times: np.ndarray, freq: Frequency, axis: TimeAxis | None = None
+    ) -> None:
         self.ids, self.times, self.freq = ids, times, freq
+        self.axis = axis or TimeAxis()
 
     def first_time(self, mask: np.ndarray) -> str:
         """Name the first marked time: ``2020-05-12 06:00``."""
-        return self.freq.show(int(self.times[mask.any(axis=1).argmax()]))
+        time = int(self.times[mask.any(axis=1).argmax()])
+        return self.freq.show(self.axis.clock(time))
 
     def first_cell(self, mask: np.ndarray) -> str:
         """Name the first marked cell in time: ``'OT' at 2020-05-12 06:00``."""

@@ -51,13 +51,17 @@ class Panel:
     data_notes: tuple[DataNote, ...] = ()
     # int64 [N]: the step after the last row of each series; T in a wide table
     ends: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    # int64 [N]: the first row of each series that is its own; those before come from an earlier
+    # table, to be looked back at
+    begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
         steps, series = self.values.shape
         none, static = np.zeros((steps, series, 0)), np.zeros((series, 0))
         ends = np.full(series, steps)
-        defaults = {"past": none, "future": none, "static": static, "ends": ends}
+        begins = np.zeros(series, np.int64)
+        defaults = {"past": none, "future": none, "static": static, "ends": ends, "begins": begins}
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
@@ -87,6 +91,7 @@ class Panel:
             self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
             past=self.past[rows], future=self.future[first:],
             ends=np.clip(self.ends, first, last) - first,
+            begins=np.clip(self.begins, first, last) - first,
         )  # fmt: skip
 
     def select(self, ids: Sequence) -> "Panel":
@@ -101,5 +106,5 @@ class Panel:
             self, ids=tuple(ids),
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
-            ends=self.ends[columns],
+            ends=self.ends[columns], begins=self.begins[columns],
         )  # fmt: skip

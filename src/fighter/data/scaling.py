@@ -38,8 +38,12 @@ class Scaler:
         any_seen = seen.any(axis=0)
         if kind == "standard":
             count = np.maximum(seen.sum(axis=0), 1)
-            shift = np.where(seen, values, 0.0).sum(axis=0) / count
-            scale = np.sqrt((np.where(seen, values - shift, 0.0) ** 2).sum(axis=0) / count)
+            # A power of two is exact, and keeps the squares of large and tiny values in range.
+            power = np.frexp(np.abs(np.where(seen, values, 0.0)).max(axis=0, initial=0.0))[1]
+            unit = np.ldexp(np.where(seen, values, 0.0), -power)
+            mean = unit.sum(axis=0) / count
+            spread = np.sqrt((np.where(seen, unit - mean, 0.0) ** 2).sum(axis=0) / count)
+            shift, scale = np.ldexp(mean, power), np.ldexp(spread, power)
         elif kind == "minmax":
             shift = np.where(seen, values, np.inf).min(axis=0, initial=np.inf)
             largest = np.where(seen, values, -np.inf).max(axis=0, initial=-np.inf)
@@ -50,7 +54,7 @@ class Scaler:
             raise FighterError("needs 'standard', 'minmax' or 'none'", argument="kind", value=kind)
         shift = np.where(any_seen, shift, 0.0)
         # Rounding gives a constant series a tiny spread; dividing by it would amplify noise.
-        flat = ~any_seen | ~(scale > 1e-12 * np.maximum(np.abs(shift), 1e-30))
+        flat = ~any_seen | ~(scale > 1e-12 * np.abs(shift))
         return cls(shift, np.where(flat, 1.0, scale))
 
     def transform(self, values: Array, axis: int = -1) -> Array:

@@ -109,7 +109,10 @@ class Tokens:
         """Restore a vocabulary from :meth:`to_tensor`."""
         with needs_extra("tokenizers", "text"):
             from tokenizers import Tokenizer
-        return cls(Tokenizer.from_str(saved.numpy().tobytes().decode()))
+        tokens = cls(Tokenizer.from_str(saved.numpy().tobytes().decode()))
+        if max(tokens.tokenizer.get_vocab().values()) >= len(tokens):
+            raise ValueError("a token has a number beyond the vocabulary")
+        return tokens
 
 
 class TextBatch(NamedTuple):

@@ -1,15 +1,25 @@
 """Time columns of tables, converted to and from the ``int64`` time axis of a panel."""
 
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC
+from datetime import datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import numpy as np
 
 from .columns import check_full, number_cells
-from .dates import nanoseconds, parse_dates, time_error
-from .frequency import DAY
+from .dates import (
+    DateError,
+    check_format,
+    decode_numbers,
+    naive_stamps,
+    nanoseconds,
+    number_encoding,
+    parse_dates,
+    time_error,
+)
+from .frequency import DAY, LARGEST, SECOND
 
 
 @dataclass(frozen=True)
@@ -17,8 +27,8 @@ class TimeAxis:
     """The type of a time column, so that forecasts come back in the type that came in.
 
     ``zone`` is the time zone of aware stamps. Their axis is UTC, unless every stamp has the same
-    time of day on the local clock (daily data and coarser). Then the axis is the local clock
-    (``wall``), because a local day does not always have 24 hours.
+    time of day on the local clock (daily data and coarser), or the table has opening hours. Then
+    the axis is the local clock (``wall``), because a local day does not always have 24 hours.
     """
 
     name: str = "ds"
@@ -27,71 +37,141 @@ class TimeAxis:
     zone: str | None = None
     wall: bool = False
     boxed: bool = False  # Python objects in an untyped column (dates in pandas)
+    # How integers or texts stand for time stamps: a format of strptime, the unit of epoch numbers
+    # ("s", "ms", "us", "ns"), or the order of the parts of a date ("DMY", "MDY", "YMD").
+    encoding: str = ""
 
     def state(self) -> dict[str, Any]:
         """Return plain values from which ``TimeAxis(**state)`` makes the same axis."""
         return asdict(self)
 
     @classmethod
-    def read(cls, column: nw.Series, wall: bool | None = None) -> "tuple[TimeAxis, np.ndarray]":
+    def read(
+        cls,
+        column: nw.Series,
+        like: "TimeAxis | None" = None,
+        *,
+        date_format: str | None = None,
+        integer: bool = False,
+    ) -> "tuple[TimeAxis, np.ndarray]":
         """Read a time column: its axis and its stamps, ``int64 [rows]``.
 
-        ``wall``: whether an earlier table was kept on the local clock (default: inferred).
+        Args:
+            column: the column.
+            like: the axis of an earlier table, which this one follows.
+            date_format: format of texts, as ``strptime`` takes it (default: found).
+            integer: whether integers are no dates (default: found).
         """
         name = column.name
         native = column.to_native()
         if str(getattr(native, "dtype", "")).startswith("period"):
             column = nw.from_native(native.dt.to_timestamp(), series_only=True)
         check_full(column.is_null().to_numpy(), "time_col", name, "drop those rows")
+        encoding = check_format(date_format) or (like.encoding if like else "")
         dtype = column.dtype
-        if dtype.is_integer():
-            numbers = column.to_numpy()
-            return cls(name, "integer", str(numbers.dtype)), numbers.astype(np.int64)
+        if dtype.is_integer() or dtype.is_float():
+            integer = integer or (like is not None and like.kind == "integer")
+            return cls._read_numbers(name, column.to_numpy(), encoding, integer)
         if isinstance(dtype, nw.Date):
             return cls(name, "date"), nanoseconds(column.to_numpy(), name)
-        if isinstance(dtype, nw.Datetime):
-            axis = cls(name, "datetime", dtype.time_unit, dtype.time_zone)
-            if dtype.time_zone is None:
-                return axis, nanoseconds(column.to_numpy(), name)
-            local = nanoseconds(column.dt.replace_time_zone(None).to_numpy(), name)
-            if wall is None:
-                wall = bool(local.size and (local % DAY == local[0] % DAY).all())
-            if wall:
-                return replace(axis, wall=True), local
-            utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-            return axis, nanoseconds(utc.to_numpy(), name)
-        if dtype.is_float():
-            numbers = column.to_numpy()
-            if (odd := ~(np.floor(numbers) == numbers)).any():
-                reason = f"holds numbers such as {numbers[odd][0]}"
-                raise time_error(name, f"{reason}; needs time stamps, dates or integers")
-            return cls(name, "integer", "int64"), numbers.astype(np.int64)
-        return cls._read_objects(name, column.to_list())
+        if isinstance(dtype, nw.Datetime) or hasattr(getattr(native, "dtype", None), "tz"):
+            return cls._read_stamps(column, None if like is None else like.wall)
+        return cls._read_objects(name, column.to_list(), encoding)
 
     @classmethod
-    def _read_objects(cls, name: str, cells: list) -> "tuple[TimeAxis, np.ndarray]":
+    def _read_numbers(
+        cls, name: str, numbers: np.ndarray, encoding: str, integer: bool
+    ) -> "tuple[TimeAxis, np.ndarray]":
+        """Read integers: dates such as 20240131, epoch numbers, or an axis of integers."""
+        dtype = str(numbers.dtype)
+        if numbers.dtype.kind == "f":
+            dtype = "int64"
+            whole = np.isfinite(numbers) & (np.floor(numbers) == numbers)
+            _check_numbers(name, numbers, whole, "needs time stamps, dates or integers")
+            exact = np.abs(numbers) <= 2**53
+            _check_numbers(
+                name, numbers, exact, "needs whole numbers up to 2^53, or a column of integers"
+            )
+        fits = (numbers >= -LARGEST) & (numbers <= LARGEST)
+        _check_numbers(name, numbers, fits, "needs integers from -2^62 to 2^62")
+        numbers = numbers.astype(np.int64)
+        if integer:
+            return cls(name, "integer", dtype), numbers
+        if "%" in encoding and encoding not in ("%Y%m%d", "%Y%m"):
+            distinct, codes = np.unique(numbers, return_inverse=True)
+            axis, stamps = cls._read_objects(name, [str(n) for n in distinct], encoding)
+            return axis, stamps[codes]
+        encoding = encoding or number_encoding(numbers)
+        if encoding in ("", "DMY", "MDY", "YMD"):
+            return cls(name, "integer", dtype), numbers
+        unit = {"s": "ms"}.get(encoding, encoding) if "%" not in encoding else "us"
+        return cls(name, unit=unit, encoding=encoding), decode_numbers(numbers, encoding, name)
+
+    @classmethod
+    def _read_stamps(cls, column: nw.Series, wall: bool | None) -> "tuple[TimeAxis, np.ndarray]":
+        """Read a column of time stamps; ``wall`` as of the axis, or None if that is open."""
+        name, dtype = column.name, column.dtype
+        if isinstance(dtype, nw.Datetime) and dtype.time_zone is None:
+            return cls(name, unit=dtype.time_unit), nanoseconds(column.to_numpy(), name)
+        native = column.to_native()
+        if hasattr(getattr(native, "dtype", None), "tz"):  # pandas: narwhals misses some zones
+            axis = cls(name, unit=native.dtype.unit, zone=str(native.dtype.tz))
+            local, utc = native.dt.tz_localize(None), native.dt.tz_convert(None)
+        else:
+            axis = cls(name, unit=dtype.time_unit, zone=dtype.time_zone)  # pyright: ignore[reportAttributeAccessIssue]
+            local = column.dt.replace_time_zone(None)
+            utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        times = nanoseconds(local.to_numpy(), name)
+        if wall is None:
+            wall = bool(times.size and (times % DAY == times[0] % DAY).all())
+        if wall:
+            return replace(axis, wall=True), times
+        return axis, nanoseconds(utc.to_numpy(), name)
+
+    @classmethod
+    def _read_objects(cls, name: str, cells: list, encoding: str) -> "tuple[TimeAxis, np.ndarray]":
         """Read strings and Python objects, parsing each distinct cell once."""
-        distinct, codes = number_cells(cells)
+        try:
+            distinct, codes = number_cells(cells)
+        except TypeError as error:
+            raise time_error(name, f"{error}; needs time stamps, dates or integers") from None
         kinds = {type(cell).__name__ for cell in distinct}
-        if kinds == {"str"}:
-            stamps, aware = parse_dates(list(distinct), name)
-            return cls(name, zone="UTC" if aware else None), stamps[codes]
+        try:
+            if kinds == {"str"}:
+                stamps, aware, encoding = parse_dates(list(distinct), encoding)
+                axis = cls(name, zone="UTC" if aware else None, encoding=encoding)
+                return axis, nanoseconds(stamps, name)[codes]
+            if kinds <= {"datetime", "Timestamp"}:
+                stamps, aware = naive_stamps(distinct)
+                return cls(name, zone="UTC" if aware else None), nanoseconds(stamps, name)[codes]
+        except DateError as error:
+            row = int((codes == error.index).argmax())
+            raise time_error(name, f"{str(distinct[error.index])!r} in row {row} {error}") from None
         if kinds <= {"date"}:
             days = np.array(distinct, "M8[D]")
             return cls(name, "date", boxed=True), nanoseconds(days, name)[codes]
-        if kinds <= {"datetime", "Timestamp"}:
-            aware = any(cell.tzinfo for cell in distinct)
-            naive = [c.astimezone(UTC).replace(tzinfo=None) if c.tzinfo else c for c in distinct]
-            stamps = nanoseconds(np.array(naive, "M8[us]"), name)
-            return cls(name, zone="UTC" if aware else None), stamps[codes]
+        if all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in distinct):
+            numbers = np.array([float(cell) if abs(cell) > 2**63 else cell for cell in distinct])
+            axis, stamps = cls._read_numbers(name, numbers, encoding, integer=False)
+            return axis, stamps[codes]
         needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"
         came = f"{', '.join(sorted(kinds))} such as {str(distinct[0])!r}"
         raise time_error(name, f"holds {came}; needs {needed}")
 
+    def clock(self, time: int) -> int:
+        """Return the stamp that a clock in the zone shows."""
+        if self.zone in (None, "UTC") or self.wall:
+            return time
+        fixed = self.zone[-6:-5] in ("+", "-")  # UTC+01:00 or +01:00
+        zone = datetime.strptime(self.zone[-6:], "%z").tzinfo if fixed else ZoneInfo(self.zone)
+        offset = datetime.fromtimestamp(time // SECOND, zone).utcoffset()
+        return time + int(offset.total_seconds()) * SECOND if offset else time
+
     def write(self, times: np.ndarray, name: str, backend: Any) -> nw.Series:
         """Write stamps ``int64 [rows]`` as a column in the type of this axis."""
         if self.kind == "integer":
-            fits = (times.astype(self.unit) == times).all()  # small integers may overflow
+            bounds = np.iinfo(self.unit)  # small integers may overflow
+            fits = times.min(initial=0) >= bounds.min and times.max(initial=0) <= bounds.max
             numbers = times.astype(self.unit if fits else np.int64)
             return nw.Series.from_numpy(name, numbers, backend=backend)
         stamps = times.astype("M8[ns]")
@@ -106,3 +186,9 @@ class TimeAxis:
         if self.wall:
             return column.dt.replace_time_zone(self.zone)
         return column.dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone)
+
+
+def _check_numbers(name: str, numbers: np.ndarray, fine: np.ndarray, needed: str) -> None:
+    if not fine.all():
+        row = int(fine.argmin())
+        raise time_error(name, f"holds numbers such as {numbers[row]} in row {row}; {needed}")

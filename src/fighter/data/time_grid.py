@@ -10,7 +10,12 @@ from .frequency import Frequency
 from .layout import Layout, read_numbers
 from .notes import DataNote, Locator
 
+Rows = np.ndarray | slice  # row numbers, or all rows
+
 _LARGEST_GRID = 50_000_000  # cells; a larger grid must be well filled
+_SPARSE = 0.1  # share of the steps that must have a row, if the frequency was inferred
+_ODD = 0.1  # share of the time stamps that may be closed or shifted
+_LONG_GAP = 100  # steps
 
 
 @dataclass(frozen=True)
@@ -22,14 +27,17 @@ class TimeGrid:
     slots: np.ndarray  # int64: the slots of these rows, numbered step by step
     present: np.ndarray  # bool [T, N or 1]: whether the table has a row
     duplicates: np.ndarray  # int64 [T, N or 1]: number of rows beyond the first
+    notes: tuple[DataNote, ...] = ()  # on rows that were left out or moved
 
     @classmethod
-    def of(cls, layout: Layout, freq: Frequency) -> "TimeGrid":
-        """Find the grid of a table at frequency ``freq``."""
+    def of(cls, layout: Layout, freq: Frequency, inferred: bool = False) -> "TimeGrid":
+        """Find the grid of a table at frequency ``freq``, which may have been ``inferred``."""
         start = freq.start(layout.times)
-        steps = freq.positions(layout.times, start)
+        rows, steps, notes = _place_rows(layout, freq, start)
+        start, steps = int(freq.range(start, 1, int(steps.min()))[0]), steps - steps.min()
         length = int(steps.max()) + 1
         width = len(layout.ids)
+        _check_gaps(layout, rows, steps, freq, inferred)
         cells, values = length * width, layout.targets.size
         if cells > _LARGEST_GRID and cells > 100 * values:
             ends = f"from {freq.show(start)} to {freq.show(int(layout.times.max()))}"
@@ -39,11 +47,15 @@ class TimeGrid:
             raise FighterError(reason, argument="freq", value=str(freq))
         slots, columns = steps, 1  # a row of a wide table fills all series of its step
         if layout.series is not None:
-            slots, columns = steps * width + layout.series, width
+            slots, columns = steps * width + layout.series[rows], width
         counts = np.bincount(slots, minlength=length * columns).reshape(length, columns)
         kept = first_rows(slots) if counts.max() > 1 else np.arange(len(slots))
-        duplicates = np.maximum(counts - 1, 0)
-        return cls(freq.range(start, length), kept, slots[kept], counts > 0, duplicates)
+        duplicates, present = np.maximum(counts - 1, 0), counts > 0
+        if layout.series is not None:
+            _check_steps(layout, present, freq)
+        original = kept if isinstance(rows, slice) else rows[kept]
+        times = freq.range(start, length)
+        return cls(times, original, slots[kept], present, duplicates, tuple(notes))
 
     def place(self, cells: np.ndarray) -> np.ndarray:
         """Place cells ``[rows, K]`` on the grid: ``[T, N or 1, K]``, NaN where there is no row."""
@@ -51,6 +63,94 @@ class TimeGrid:
         placed = np.full((length * columns, cells.shape[1]), np.nan)
         placed[self.slots] = cells[self.kept]
         return placed.reshape(length, columns, -1)
+
+
+def _place_rows(
+    layout: Layout, freq: Frequency, start: int
+) -> tuple[Rows, np.ndarray, list[DataNote]]:
+    """Find the rows to use and their steps; refuse rows that are off the grid.
+
+    A few rows on closed days or hours are left out. A few stamps of weeks and months that are
+    shifted by some days are moved to their step.
+    """
+    times, rows, notes = layout.times, slice(None), []
+    steps, off = freq.locate(times, start)
+    if off.any() and (closed := freq.closed(times)).any():
+        where = _quote(layout, rows, closed)
+        open_times, closed_times = np.unique(times[~closed]), np.unique(times[closed])
+        what = f"{_rows(int(closed.sum()))} on closed days or hours ({where})"
+        if closed_times.size > max(2, _ODD * open_times.size) or not open_times.size:
+            reason = f"the table has {what}; drop them, or pass the frequency {freq.every}"
+            raise FighterError(reason, argument="freq", value=str(freq))
+        notes.append(
+            DataNote("closed", f"{what} left out; pass the frequency {freq.every} to keep them.")
+        )
+        rows = np.flatnonzero(~closed)
+        times, steps, off = times[rows], steps[rows], off[rows]
+    if off.any():
+        nearby = off & freq.nearby(times, steps, start)
+        shifted = np.unique(times[nearby]).size
+        if (off & ~nearby).any() or shifted > _ODD * np.unique(times).size:
+            which = _quote(layout, rows, off)
+            raise freq.off_grid(int(off.sum()), layout.times.size, start, which)
+        what = f"{_rows(int(off.sum()))} shifted by some days ({_quote(layout, rows, nearby)})"
+        notes.append(DataNote("shifted", f"{what}, read as the nearest step."))
+    return rows, steps, notes
+
+
+def _check_gaps(
+    layout: Layout, rows: Rows, steps: np.ndarray, freq: Frequency, inferred: bool
+) -> None:
+    """Refuse a grid that is almost empty, as one mistyped date makes it."""
+    length = int(steps.max()) + 1
+    distinct = np.flatnonzero(np.bincount(steps)) if length <= 10 * steps.size else np.unique(steps)
+    if distinct.size < 2 or distinct.size == length:
+        return
+    gaps = np.diff(distinct)
+    before = int(gaps.argmax()) + 1  # the number of steps before the longest gap
+    lonely = min(before, distinct.size - before)
+    gap, rest = int(gaps.max()), length - int(gaps.max())
+    sparse = distinct.size < _SPARSE * length
+    stray = gap > max(_LONG_GAP, rest) and lonely <= max(1, 0.01 * distinct.size)
+    if gap <= _LONG_GAP or not (stray or (sparse and (inferred or gap > 0.5 * length))):
+        return
+    outer = distinct[before:] if before > distinct.size / 2 else distinct[:before]
+    mask = np.isin(steps, outer)
+    empty = f"{length - distinct.size} of {length} steps of {freq} would have no row"
+    far = (
+        f"{_rows(int(mask.sum()))} {gap} steps away from the others ({_quote(layout, rows, mask)})"
+    )
+    remedy = "correct or drop these rows" + (", or pass the frequency" if inferred else "")
+    reason = f"{empty}: the table has {far}; {remedy}"
+    raise FighterError(reason, argument="freq", value=str(freq))
+
+
+def _check_steps(layout: Layout, present: np.ndarray, freq: Frequency) -> None:
+    """Refuse a series whose own step is much longer than that of the table."""
+    counts = present.sum(axis=0)
+    first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
+    for series in np.flatnonzero((counts > 5) & (3 * counts <= last - first)):
+        gaps = np.diff(np.flatnonzero(present[:, series]))
+        usual = float(np.median(gaps))
+        if usual >= 3 and (np.abs(gaps - usual) <= 0.1 * usual).mean() >= 0.8:
+            times = layout.times[layout.series == series]
+            own = f"most rows of series {layout.ids[series]!r} are {usual:g} steps apart"
+            where = f"(its first: {freq.show(int(times.min()))})"
+            remedy = "forecast series of different frequencies in tables of their own"
+            reason = f"{own} {where}, while the step of the table is {freq}; {remedy}"
+            raise FighterError(reason, argument="freq", value=str(freq))
+
+
+def _rows(count: int) -> str:
+    return f"{count} {'row' if count == 1 else 'rows'}"
+
+
+def _quote(layout: Layout, rows: Rows, mask: np.ndarray) -> str:
+    """Name the first marked one of these rows, with its time stamp as the table has it."""
+    row = int(mask.argmax() if isinstance(rows, slice) else rows[mask.argmax()])
+    stamp = str(layout.frame[layout.axis.name][row]).removesuffix(" 00:00:00")
+    series = "" if layout.series is None else f" of {layout.ids[layout.series[row]]!r}"
+    return f"{'first: ' if mask.sum() > 1 else ''}{stamp}{series} in row {row}"
 
 
 def first_rows(slots: np.ndarray) -> np.ndarray:
@@ -85,7 +185,10 @@ def place_covariates(
             if layout.series is not None:
                 where = locator.summary(empty_cells)
             what = f"{count} empty values of the {role} covariate {name!r} {where}"
-            notes.append(DataNote("missing", f"{what}; the last value was carried forward."))
+            filled = "the last value was carried forward"
+            if (empty_cells & (np.cumsum(~holes, axis=0) == 0)).any():
+                filled += "; where none comes before, the average is taken"
+            notes.append(DataNote("missing", f"{what}; {filled}."))
         placed[:length, :, k] = carry_forward(placed[:length, :, k])
     if placed.shape[1] != series:
         placed = np.broadcast_to(placed, (len(placed), series, len(names)))
@@ -93,9 +196,7 @@ def place_covariates(
 
 
 def carry_forward(values: np.ndarray) -> np.ndarray:
-    """Fill holes in ``[T, K]`` with the last value before them, leading ones with the next."""
+    """Fill holes in ``[T, K]`` with the last value before them; leading ones stay NaN."""
     steps = np.arange(len(values))[:, None]
-    valid = ~np.isnan(values)
-    source = np.maximum.accumulate(np.where(valid, steps, -1), axis=0)
-    source = np.where(source < 0, valid.argmax(axis=0), source)
+    source = np.maximum.accumulate(np.where(np.isnan(values), 0, steps), axis=0)
     return np.take_along_axis(values, source, axis=0)

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import atomic_write
+from .._files import atomic_write, check_target
 from ..errors import FighterError, needs_extra
 from .graph import NOTE, LayerGraph, TemporalGraph
 
 BUDGET = 4_000_000  # bytes of numbers before compression; it keeps a page well under 8 MB
 LARGEST = 32767  # largest 16-bit number
+PAGES = (".html", ".htm")
 
 
 class Outlook(NamedTuple):
@@ -68,6 +69,7 @@ def write_page(
         note: sentence below the title, such as what was left out (default: none).
         first: series and step to show first (default: those of the first graph).
     """
+    check_target(Path(path), PAGES)
     script = plotly_script()
     content = _Content(outlooks or {})
     for graph in graphs:

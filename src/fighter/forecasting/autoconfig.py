@@ -11,6 +11,7 @@ import numpy as np
 from ..data.panel import Panel
 from ..errors import FighterError
 from ..models import ModelConfig
+from ..models.naive import SeasonalNaive
 from .config import Config
 
 MEMBERS = 4
@@ -42,24 +43,24 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     frame, training, horizon = config.frame, config.training, config.horizon
     season = panel.freq.season
     lookback = config.lookback or choose_lookback(horizon, season, panel.length)
+    cycle = None if frame.cycle in ("auto", None) else int(frame.cycle)
+    check_cycle(cycle, panel.length - horizon)
+    if isinstance(config.model_config, SeasonalNaive):
+        lookback = max(lookback, cycle or 1)
     check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
+    check_cycle(cycle, rows - horizon)
     if config.quantile_levels and not validation:
-        raise FighterError(
-            f"intervals are calibrated on validation rows, and {panel.length} rows leave none "
-            f"beside look-back {lookback} + horizon {horizon}: give at least "
-            f"{lookback + 2 * horizon} rows, or ask for no intervals"
-        )
+        raise no_calibration(config, panel, lookback)
     batch_size = training.batch_size or choose_batch(panel.n_series)
     steps = -(-(rows - lookback - horizon + 1) // batch_size)
     trainable = config.model_config.trainable
     epochs, patience = choose_epochs(steps) if trainable else (1, 1)
     values = int(panel.observed[:rows].sum())
     model = choose_model(config.model_config, panel.n_series, values)
-    cycle: Any = frame.cycle
-    if cycle == "auto":
-        cycle = choose_period(panel, rows) if trainable else None
+    if frame.cycle == "auto" and trainable:
+        cycle = choose_period(panel, rows)
     return Plan(
         lookback=lookback,
         horizon=horizon,
@@ -90,6 +91,29 @@ def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
         patience=training.patience or plan.patience,
         batch_size=training.batch_size or plan.batch_size,
         lr=plan.lr if training.lr is None else training.lr,
+        discount=choose_discount(training.discount, panel.freq.season),
+    )
+
+
+def check_cycle(cycle: int | None, rows: int) -> None:
+    """Refuse a cycle that is longer than the training rows before their last horizon."""
+    if cycle and cycle > rows:
+        reason = (
+            f"needs at most {rows} steps, so that the training rows hold the cycle and a target"
+        )
+        raise FighterError(reason, argument="cycle", value=cycle)
+
+
+def no_calibration(config: Config, panel: Panel, lookback: int) -> FighterError:
+    """Return the error for intervals without validation rows to calibrate them on."""
+    what = "intervals are calibrated on validation rows"
+    if config.validation == 0:
+        reason = f"{what}: give at least {config.horizon}, or ask for no intervals"
+        return FighterError(reason, argument="validation", value=0)
+    return FighterError(
+        f"{what}, and {panel.length} rows leave none beside look-back {lookback} + horizon "
+        f"{config.horizon}: give at least {lookback + 2 * config.horizon} rows, or ask for no "
+        "intervals"
     )
 
 

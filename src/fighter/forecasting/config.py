@@ -1,21 +1,31 @@
 """The settings of a forecaster, as typed dataclasses that check themselves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from math import inf
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
-from ..errors import FighterError, check_bool, check_count, check_number, did_you_mean
+from ..data.dates import check_format
+from ..errors import (
+    FighterError,
+    Settings,
+    check_bool,
+    check_count,
+    check_number,
+    did_you_mean,
+)
 from ..models import MODELS, ModelConfig, find_model
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class Frame(Settings):
     """What surrounds the network: the same for every model.
 
     Args:
         cycle: length of the learned cycle: "auto", a number of steps, or None for no cycle
-            (default: "auto"). Seasonal naive learns no cycle; it repeats a season of this length.
+            (default: "auto"). Seasonal naive learns no cycle; it repeats a season of this length,
+            and looks back at least as far.
         calendar: add the time of the year as a feature, and without a cycle the time of the day
             and of the week (default: True).
         reversion: learn how quickly forecasts revert to the series' long-run mean and variance
@@ -41,7 +51,7 @@ class Frame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Settings):
     """How the network is trained.
 
     Args:
@@ -90,6 +100,14 @@ class Training:
         check_bool("compile", self.compile)
 
 
+# What a warm start may change: how the table is read, and how the network is trained.
+MAY_CHANGE = (
+    "training", "id_col", "time_col", "target_col", "missing_values", "validation", "seed",
+    "device", "verbose",
+)  # fmt: skip
+_LISTS = {"level": Real, "quantiles": Real, "past": str, "future": str, "missing_values": Real}
+
+
 @dataclass(repr=False, eq=False)
 class Config:
     """All settings of a :class:`~fighter.Forecaster`, which documents them."""
@@ -103,6 +121,7 @@ class Config:
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
+    date_format: str | None = None
     id_col: str = "unique_id"
     time_col: str = "ds"
     target_col: str = "y"
@@ -123,19 +142,29 @@ class Config:
                     argument=name,
                     value=getattr(self, name),
                 )
-        for name in ("level", "quantiles", "past", "future", "missing_values"):
-            value = getattr(self, name)
-            if isinstance(value, str) or not (value is None or hasattr(value, "__len__")):
-                raise FighterError(f"needs a list, such as [{value!r}]", argument=name, value=value)
+        for name in _LISTS:
+            _check_list(name, getattr(self, name))
+        check_format(self.date_format)
         check_count("horizon", self.horizon)
-        if self.lookback is not None:
-            check_count("lookback", self.lookback)
+        for name, least in (("lookback", 1), ("validation", 0)):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), least)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, Integral):
+            raise FighterError("needs a whole number", argument="seed", value=self.seed)
+        if not (self.device is None or isinstance(self.device, str)):
+            raise FighterError("needs cpu, cuda or None", argument="device", value=self.device)
+        check_bool("verbose", self.verbose)
         level, quantiles = as_list(self.level), as_list(self.quantiles)
         if level and quantiles:
             raise FighterError("pass either level or quantiles, not both", argument="quantiles")
         if outside := [q for q in level if not 0 < q < 100]:
             raise FighterError(
                 f"{outside[0]} is not between 0 and 100 per cent", argument="level", value=level
+            )
+        if level and max(level) < 1:
+            percent = ", ".join(f"{100 * q:g}" for q in level)
+            raise FighterError(
+                f"needs levels in per cent: did you mean {percent}?", argument="level", value=level
             )
         if outside := [q for q in quantiles if not 0 < q < 1]:
             raise FighterError(
@@ -163,6 +192,33 @@ class Config:
             if name in {f.name for f in fields(kind)}:
                 return f"belongs to {argument}: pass {argument}={kind.__name__}({name}=…)"
         return f"there is no such setting.{did_you_mean(name, [f.name for f in fields(cls)])}"
+
+    def copy(self) -> "Config":
+        """Return a checked copy, which later changes to this object do not reach."""
+        settings: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(Config)}
+        for name in _LISTS:
+            _check_list(name, settings[name])
+            if settings[name] is not None:
+                settings[name] = tuple(settings[name])
+        return Config(**settings)
+
+    def check_same(self, fitted: "Config", free: Sequence[str], remedy: str) -> None:
+        """Refuse settings that are not those of the fitted model, except the ``free`` ones."""
+        for name in (f.name for f in fields(Config) if f.name not in free):
+            now: Any = _comparable(name, getattr(self, name))
+            then: Any = _comparable(name, getattr(fitted, name))
+            if now == then:
+                continue
+            if is_dataclass(now) and type(now) is type(then):  # name the setting inside
+                pairs = {f.name: (getattr(now, f.name), getattr(then, f.name)) for f in fields(now)}
+                name = next(inner for inner, (new, old) in pairs.items() if new != old)
+                now, then = pairs[name]
+            elif name == "model":
+                now, then = self.model_config.name, fitted.model_config.name
+            else:
+                now, then = getattr(self, name), getattr(fitted, name)
+            reason = f"the model was fitted with {name}={then!r}: {remedy}"
+            raise FighterError(reason, argument=name, value=now)
 
     @property
     def model_config(self) -> ModelConfig:
@@ -214,6 +270,27 @@ def unknown_setting(name: str, value: Any, model: ModelConfig, known: set[str]) 
     else:
         reason = f"there is no such setting.{did_you_mean(name, known)}"
     return FighterError(reason, argument=name, value=value)
+
+
+def _check_list(name: str, values: Any) -> None:
+    """Refuse what is not a list of numbers, or of column names."""
+    if values is None and getattr(Config, name) is None:
+        return
+    if values is None or isinstance(values, str) or not hasattr(values, "__len__"):
+        such = "" if values is None else f", such as [{values!r}]"
+        raise FighterError(f"needs a list{such}", argument=name, value=values)
+    kind = _LISTS[name]
+    what = "column names" if kind is str else "numbers"
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise FighterError(f"needs {what}, not {value!r}", argument=name, value=values)
+
+
+def _comparable(name: str, value: Any) -> Any:
+    """Return a setting in a form in which equal settings are equal."""
+    if name == "model":
+        return find_model(value)
+    return tuple(as_list(value)) if name in _LISTS else value
 
 
 def as_list(values: Any) -> list[Any]:

@@ -1,6 +1,5 @@
 """Forecasts of a fitted model compared with the true values, by window and over all windows."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,23 +8,29 @@ import torch
 
 from ..data import Panel, Windows, forecast_table
 from ..data.bounds import to_table_units
+from ..data.columns import listing
 from ..data.forecast_table import drop_column
-from ..errors import FighterError
+from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet
 from ..training import forecast
 from .config import Config
-from .fitted import Fitted, fit_panel
+from .fitted import Fitted, first_scored_row, fit_panel
 from .forecast import interval_ends
+from .preprocessing import positions
 
 
 def cross_validate(
-    config: Config, panel: Panel, device: torch.device, n_windows: int, step_size: int, refit: bool
+    config: Config,
+    panel: Panel,
+    device: torch.device,
+    n_windows: int,
+    step_size: int | None,
+    refit: bool,
 ) -> Any:
     """Forecast the last windows of a panel; see :meth:`fighter.Forecaster.cross_validation`."""
     horizon = config.horizon
-    for name, value in (("n_windows", n_windows), ("step_size", step_size)):
-        if value < 1:
-            raise FighterError("needs at least 1", argument=name, value=value)
+    check_count("n_windows", n_windows)
+    step_size = horizon if step_size is None else check_count("step_size", step_size)
     cuts = [panel.length - horizon - i * step_size for i in reversed(range(n_windows))]
     least = (config.lookback or 1) + horizon
     if cuts[0] < least:
@@ -35,6 +40,7 @@ def cross_validate(
             argument="n_windows",
             value=n_windows,
         )
+    panel = _without_unborn(panel, cuts[0])
     parts: dict[str, list[np.ndarray]] = {}
     times, fitted = [], None
     for cut in cuts:
@@ -46,7 +52,7 @@ def cross_validate(
         columns = {
             "cutoff": np.full(horizon, panel.times[cut - 1]),
             **fitted.forecast_known(until, known).columns(),
-            "y": np.where(panel.observed[rows], panel.values[rows], np.nan),
+            config.target_col: np.where(panel.observed[rows], panel.values[rows], np.nan),
         }
         for name, column in columns.items():
             parts.setdefault(name, []).append(column)
@@ -61,9 +67,48 @@ def cross_validate(
     )
 
 
+def _without_unborn(panel: Panel, cut: int) -> Panel:
+    """Drop series without an observed value before the first cutoff: no model could know them."""
+    born = np.flatnonzero(panel.observed[:cut].any(0))
+    names = [panel.ids[i] for i in born]
+    if len(names) == panel.n_series:
+        return panel
+    when = panel.freq.show(int(panel.times[cut - 1]))
+    if not names:
+        raise FighterError(f"no series has an observed value up to the first cutoff, {when}")
+    others = [name for name in panel.ids if name not in set(names)]
+    warn_user(f"left out: {listing(others, 3)} without a value up to the first cutoff, {when}.")
+    return panel.select(names)
+
+
 def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
     """Score every window of a panel; see :meth:`fighter.Forecaster.evaluate`."""
+    _warn_if_seen(fitted, panel, last)
+    table = forecast_table(
+        panel.like,
+        panel.ids,
+        panel.times[-1:],
+        {name: values[None] for name, values in scores(fitted, panel, last).items()},
+        axis=panel.axis,
+        id_col=fitted.config.id_col,
+    )
+    return drop_column(table, panel.axis.name)
+
+
+def score(fitted: Fitted, panel: Panel) -> float:
+    """Return minus the mean scaled MAE over series; see :meth:`fighter.Forecaster.score`."""
+    _warn_if_seen(fitted, panel, None)
+    errors = scores(fitted, panel)["scaled_mae"]
+    if np.isnan(errors).all():
+        raise FighterError("the table has no observed value to score")
+    return -float(np.nanmean(errors))
+
+
+def scores(fitted: Fitted, panel: Panel, last: int | None = None) -> dict[str, np.ndarray]:
+    """Return the columns of :func:`evaluate`, one value per series."""
     windows, scaler, start_step = fitted.scored_windows(panel, last)
+    ids = fitted.served(panel).ids
+    columns = positions(panel.ids, ids)
     total: dict[str, np.ndarray] = {}
     count = np.zeros(panel.n_series)
     for batch, y in forecast(fitted.network, windows, start_step):
@@ -73,40 +118,49 @@ def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
             seen = batch.future_observed.cpu().numpy()
         error = np.abs(target - y[..., 0].cpu().numpy())
         measured = {"scaled_mae": error, "scaled_mse": error**2}
-        quantiles = fitted.finish(y, batch, panel.ids, scaler)[..., 1:]
+        quantiles = fitted.finish(y, batch, ids, scaler)[..., 1:]
         target = to_table_units(batch.future[..., None], batch, scaler)[..., 0]
         for level in fitted.config.interval_levels:
             low, high = interval_ends(fitted.plan.quantiles, level)
             inside = (quantiles[..., low] <= target) & (target <= quantiles[..., high])
             measured[f"coverage-{level:g}"] = 100.0 * inside
+        rows = batch.start.cpu().numpy()[:, None] + windows.lookback + np.arange(windows.horizon)
+        own = seen[..., columns] & (rows[..., None] >= panel.begins)  # [B, H, N]
         for name, values in measured.items():
-            total[name] = total.get(name, 0) + (values * seen).sum((0, 1))
-        count += seen.sum((0, 1))
+            total[name] = total.get(name, 0) + (values[..., columns] * own).sum((0, 1))
+        count += own.sum((0, 1))
     # A series without a target in these rows has no score: an empty cell, not a perfect score.
     mean = {name: values / np.where(count, count, np.nan) for name, values in total.items()}
-    return _score_table(
-        fitted,
-        panel,
-        {
-            "windows": np.full(panel.n_series, len(windows)),
-            "mae": mean["scaled_mae"] * scaler.scale,
-            "mse": mean["scaled_mse"] * scaler.scale**2,
-            **mean,
-        },
-    )
+    scale = scaler.scale[columns]
+    return {
+        "windows": np.full(panel.n_series, len(windows)),
+        "mae": mean["scaled_mae"] * scale,
+        "mse": mean["scaled_mse"] * scale**2,
+        **mean,
+    }
 
 
-def _score_table(fitted: Fitted, panel: Panel, scores: Mapping[str, np.ndarray]) -> Any:
-    """Return one row per series."""
-    table = forecast_table(
-        panel.like,
-        panel.ids,
-        panel.times[-1:],
-        {name: values[None] for name, values in scores.items()},
-        axis=panel.axis,
-        id_col=fitted.config.id_col,
+def _warn_if_seen(fitted: Fitted, panel: Panel, last: int | None) -> None:
+    """Warn if windows are scored whose targets trained, selected or calibrated the model."""
+    plan, trained, freq = fitted.plan, fitted.context, panel.freq
+    learned = plan.model.trainable or plan.quantiles
+    if not learned or not set(panel.ids) & set(trained.ids):
+        return
+    until = int(trained.times[-1])
+    first = np.arange(first_scored_row(panel, plan, last), panel.length - plan.horizon + 1)
+    begin, end = panel.times[first], panel.times[first + plan.horizon - 1]
+    seen = int(((begin <= until) & (end >= fitted.preprocessing.origin)).sum())
+    if not seen:
+        return
+    rows = f"those until {freq.show(until)}"
+    if plan.validation:
+        before = int(freq.range(until, 1, first=-plan.validation)[0])
+        rows = f"those until {freq.show(before)}, and validated on {rows}"
+    warn_user(
+        f"{seen:,} of the {len(first):,} windows scored lie in rows that the model has seen: it "
+        f"was trained on {rows}. Their scores are too good: score later rows, which were held out "
+        "from training, or use cross-validation."
     )
-    return drop_column(table, panel.axis.name)
 
 
 def window_errors(network: ForecastNet, windows: Windows, start_step: int) -> np.ndarray:

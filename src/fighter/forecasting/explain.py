@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 
 from ..data import Panel
 from ..data.bounds import to_table_units
-from ..errors import FighterError
+from ..data.columns import listing
+from ..errors import FighterError, check_count
 from ..explain import (
     HopParts,
     LayerGraph,
@@ -20,6 +22,7 @@ from ..explain import (
 )
 from ..explain.page import Outlook, write_page
 from .fitted import Fitted, group_by_end
+from .preprocessing import positions
 
 MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
 
@@ -27,17 +30,25 @@ Target = tuple[int, int]  # a series by position, and a step of the horizon from
 
 
 def explain(
-    fitted: Fitted, panel: Panel, targets: Sequence[Target], future: Any = None, like: Any = None
+    fitted: Fitted,
+    panel: Panel,
+    targets: Sequence[Target],
+    future: Any = None,
+    like: Any = None,
+    warn: bool = True,
 ) -> Iterator[TemporalGraph]:
     """Explain forecasts after a panel, one graph per target.
 
     Series that end together share a window, so graphs come grouped by the end of their series.
-    ``like`` is the type of table that graphs give (default: that of the panel).
+    ``like`` is the type of table that graphs give (default: that of the panel). ``warn`` says
+    whether to warn about look-backs that hold next to nothing.
     """
     for _, step in targets:
-        _check_step(step, fitted.plan.horizon)
+        _check_step("step", step, fitted.plan.horizon)
     wanted = np.isin(np.arange(panel.n_series), [series for series, _ in targets])
     like = panel.like if like is None else like
+    if warn:
+        fitted.warn_if_unseen(panel, wanted)
     for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
         yield from _explain_together(
             fitted, until, known, [t for t in targets if ending[t[0]]], like
@@ -71,6 +82,8 @@ def save_page(
         What the page holds, in a sentence.
     """
     horizon = fitted.plan.horizon
+    check_count("most", most)
+    _check_first(panel, horizon, first)
     series, steps = _choose_targets(panel, horizon, first, most)
     outlooks = {
         name: Outlook(track.times.astype(np.int64), track.forecast, track.bands, track.truth)
@@ -79,7 +92,8 @@ def save_page(
         )
     }
     note = _describe(len(series), panel.n_series, len(steps), horizon)
-    graphs = explain(fitted, panel, [(i, step) for i in series for step in steps], future, "pandas")
+    targets = [(i, step) for i in series for step in steps]
+    graphs = explain(fitted, panel, targets, future, "pandas", warn=False)
     title = title or f"Where the forecasts of {fitted.plan.model.column} come from"
     write_page(graphs, path, outlooks=outlooks, title=title, note=note, first=first)
     return note
@@ -90,18 +104,29 @@ def find_series(panel: Panel, unique_id: Any) -> int:
     if unique_id is None and panel.n_series == 1:
         return 0
     if unique_id not in panel.ids:
-        some = ", ".join(map(repr, panel.ids[:5])) + (", …" if panel.n_series > 5 else "")
-        raise FighterError(
-            f"needs one of the series, {some}", argument="unique_id", value=unique_id
-        )
+        reason = f"needs one of the series, {listing(panel.ids, 5)}"
+        raise FighterError(reason, argument="unique_id", value=unique_id)
     return panel.ids.index(unique_id)
 
 
-def _check_step(step: int, horizon: int) -> None:
-    if isinstance(step, bool) or not isinstance(step, int) or not 1 <= step <= horizon:
+def _check_step(argument: str, step: Any, horizon: int) -> None:
+    whole = isinstance(step, Integral) and not isinstance(step, bool)
+    if not whole or not 1 <= int(step) <= horizon:
         raise FighterError(
-            f"needs a whole number from 1 to the horizon {horizon}", argument="step", value=step
+            f"needs a whole number from 1 to the horizon {horizon}", argument=argument, value=step
         )
+
+
+def _check_first(panel: Panel, horizon: int, first: Any) -> None:
+    """Refuse a forecast to show first that is not a series and a step."""
+    if first is None:
+        return
+    if not isinstance(first, tuple | list) or len(first) != 2:
+        raise FighterError("needs the id of a series and a step", argument="first", value=first)
+    if first[0] not in panel.ids:
+        reason = f"there is no such series, it has {listing(panel.ids, 5)}"
+        raise FighterError(reason, argument="first", value=first)
+    _check_step("first", first[1], horizon)
 
 
 def _explain_together(
@@ -109,12 +134,14 @@ def _explain_together(
 ) -> Iterator[TemporalGraph]:
     """Explain targets whose series all end at the end of the panel."""
     plan, preprocessing = fitted.plan, fitted.preprocessing
-    whole, scaler, windows = preprocessing.window_after(panel, plan, known, fitted.device)
+    whole, scaler, windows = fitted.window_after(panel, known)
+    places = positions(panel.ids, whole.ids)
+    targets = [(places[series], int(step)) for series, step in targets]
     first, start_step = len(whole.times) - plan.horizon, preprocessing.start_step(whole)
     batch = windows.gather(windows.starts.new_zeros(1))
     rows = slice(first - plan.lookback, first)
     past = np.where(whole.observed[rows], whole.values[rows], np.nan)
-    node_names = partial(_node_names, fitted, whole.times[rows], panel)
+    node_names = partial(_node_names, fitted, whole.times[rows], whole)
     shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
     cells = [(series, step - 1) for series, step in targets]
     traces = trace_windows(fitted.network, batch, batch.start + start_step, cells)
@@ -124,7 +151,7 @@ def _explain_together(
         terms["level"] += shift
         forecast = trace.forecast * scale + shift
         if "bound" in terms:  # the forecast equals the bound to the last digit
-            held = batch.past.new_full((1, 1, len(panel.ids), 1), trace.forecast)
+            held = batch.past.new_full((1, 1, whole.n_series, 1), trace.forecast)
             exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
             terms["bound"], forecast = terms["bound"] + exact - forecast, exact
         if not shared:
@@ -132,12 +159,12 @@ def _explain_together(
                 (_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers
             ]
         yield TemporalGraph(
-            target=panel.ids[series],
+            target=whole.ids[series],
             step=step,
             time=int(whole.times[first + step - 1]),
             forecast=forecast,
             terms=terms,
-            ids=panel.ids,
+            ids=whole.ids,
             times=whole.times[rows],
             past=past,
             sources=trace.sources.cpu().numpy() * scale,

@@ -1,9 +1,10 @@
 """Fitting a panel, and the immutable result that forecasts are made with."""
 
 import copy
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ from torch import Tensor
 
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_to_bounds, to_table_units
-from ..errors import FighterError, warn_user
+from ..data.columns import listing
+from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust, calibrate
 from ..training.parallel import one_thread, own_random_state
+from ..training.progress import say
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
-from .config import Config
+from .config import MAY_CHANGE, Config
 from .forecast import Forecast
+from .history import complete, join, positions, warn_if_unseen
 from .preprocessing import Preprocessing, borrow_static, with_targets
 
 Change = Callable[[ForecastNet], ForecastNet]
@@ -57,20 +61,63 @@ class Fitted:
 
     # ---- tables to panels -----------------------------------------------------------------
 
-    def read(self, df: Any, static: Any = None, alternative: str | None = None) -> Panel:
-        """Read a later table as the training table was read.
+    def read(self, df: Any, static: Any = None) -> Panel:
+        """Read a later table as the training table was read, and join it to the end of that.
 
-        ``alternative`` is what to suggest if its series differ from those trained on.
+        A panel is returned as it is; None is the end of the training table itself.
         """
+        if df is None:
+            return self.context
+        panel = self._read(df, static)
+        self.preprocessing.check_series(panel.ids, self.alternative)
+        if isinstance(df, Panel):
+            return panel
+        return join(panel, self.context, self.plan.lookback)
+
+    def read_again(self, config: Config, df: Any, static: Any = None) -> Panel:
+        """Read a table to continue training on: all of the series, in their order.
+
+        ``config`` may differ in how tables are read and networks are trained, not in what the
+        network is.
+        """
+        config.check_same(self.config, MAY_CHANGE, "fit without a warm start, or set it back")
+        panel = self._read(df, static, config)
+        trained = self.preprocessing
+        trained.check_series(panel.ids, "a fit without a warm start")
+        if lacking := set(trained.ids) - set(panel.ids):
+            reason = f"a warm start needs all {len(trained.ids)} series that were trained on"
+            raise FighterError(f"{reason}, and {min(lacking, key=str)!r} is missing")
+        return panel if panel.ids == trained.ids else panel.select(trained.ids)
+
+    def _read(self, df: Any, static: Any, config: Config | None = None) -> Panel:
         trained = self.context
         if static is not None and not trained.static.shape[1]:
             raise FighterError(
                 "the model was fitted without static covariates: leave them out", argument="static"
             )
-        panel = read_panel(self.config, df, static, self.preprocessing)
-        if static is None and trained.static.shape[1]:
-            panel = borrow_static(panel, trained)
-        return self.preprocessing.align(panel, alternative or self.alternative)
+        if isinstance(df, Integral) and not isinstance(df, bool):
+            raise fixed_horizon(self.plan, "df", df)
+        panel = read_panel(config or self.config, df, static, self.preprocessing)
+        if trained.static.shape[1] and not panel.static.shape[1]:
+            return borrow_static(panel, trained)
+        return panel
+
+    def served(self, panel: Panel) -> Panel:
+        """Return a panel as the network takes it: its series in the order of training.
+
+        A network whose weights belong to series takes all of them; absent ones come from the
+        context.
+        """
+        if self.alternative:
+            return complete(panel, self.context)
+        ids = self.preprocessing.in_order(panel.ids)
+        return panel if panel.ids == ids else panel.select(ids)
+
+    def warn_if_unseen(self, panel: Panel, wanted: np.ndarray | None = None) -> None:
+        """Warn if the look-backs of the ``wanted`` series (default: all) hold next to nothing."""
+        asked = {name for i, name in enumerate(panel.ids) if wanted is None or wanted[i]}
+        present = set(panel.ids)
+        warn_if_unseen(self.served(panel), self.plan.lookback, asked, present)
 
     @property
     def alternative(self) -> str:
@@ -86,6 +133,7 @@ class Fitted:
     def forecast(self, panel: Panel | None = None, future: Any = None) -> Forecast:
         """Forecast the steps after the end of each series; ``future`` holds future covariates."""
         panel = self.context if panel is None else panel
+        self.warn_if_unseen(panel)
         steps, series = self.plan.horizon, panel.n_series
         times = np.zeros((steps, series), np.int64)
         y = np.zeros((steps, series, 1 + len(self.plan.quantiles)))
@@ -110,21 +158,31 @@ class Fitted:
         return to_table_units(y, batch, scaler)
 
     def scored_windows(self, panel: Panel, last: int | None = None) -> tuple[Windows, Scaler, int]:
-        """Return the windows whose targets lie in the last rows, their scale and start step."""
+        """Return the windows whose targets lie in the last rows, their scale and start step.
+
+        Their series are those of :meth:`served`; rows before ``begins`` are only looked back at.
+        """
         plan, preprocessing = self.plan, self.preprocessing
+        rows = slice(first_scored_row(panel, plan, last), None)
         check_rows(panel, plan.lookback, plan.horizon)
-        rows = slice(None if last is None else max(panel.length - last, 0), None)
+        panel = self.served(panel)
         scaler = preprocessing.scaler_of(panel)
         windows = preprocessing.windows(panel, plan, self.device, scaler, rows)
         return windows, scaler, preprocessing.start_step(panel)
 
+    def window_after(self, panel: Panel, known: np.ndarray) -> tuple[Panel, Scaler, Windows]:
+        """Return the window after a panel, see :meth:`Preprocessing.window_after`."""
+        whole = self.served(panel)
+        ahead = np.full((len(known), whole.n_series, known.shape[2]), np.nan)
+        ahead[:, positions(panel.ids, whole.ids)] = known
+        return self.preprocessing.window_after(whole, self.plan, ahead, self.device)
+
     def _outputs_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
         """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``."""
-        whole, scaler, windows = self.preprocessing.window_after(
-            panel, self.plan, known, self.device
-        )
+        whole, scaler, windows = self.window_after(panel, known)
         ((batch, y),) = forecast(self.network, windows, self.preprocessing.start_step(whole))
-        return self.finish(y, batch, panel.ids, scaler)[0]
+        outputs = self.finish(y, batch, whole.ids, scaler)[0]
+        return outputs[:, positions(panel.ids, whole.ids)]
 
     def _to_forecast(self, panel: Panel, times: np.ndarray, y: np.ndarray) -> Forecast:
         return Forecast(
@@ -157,13 +215,14 @@ def fit_panel(
     device: torch.device,
     start: Fitted | None = None,
     change: Change | None = None,
-    folder: Path | None = None,
-    tensorboard: bool = False,
+    world: World = World(),  # noqa: B008
+    **places: Any,
 ) -> Fitted:
     """Train on a panel.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
-    studies; metrics and checkpoints go to ``folder``.
+    studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
+    metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
@@ -176,21 +235,27 @@ def fit_panel(
     training, validation = windows.within(slice(0, rows)), windows.within(slice(rows, None))
     if not len(training):
         raise FighterError("no window has an observed target to train on: give more history")
+    if not len(validation) and config.validation is None and plan.model.trainable:
+        warn_user(
+            f"{panel.length} rows are too few for validation rows: nothing chose the epoch, and "
+            "how good the forecasts are is unknown."
+        )
     if start is None:
         network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     else:
-        network = copy.deepcopy(start.network)
+        network = copy.deepcopy(start.network).to(device)
+    if config.verbose and world.first:
+        say(describe_plan(plan, network, preprocessing))
     history = train(
         network,
         training,
         validation if len(validation) else None,
         _recipe(config, plan),
         start_step=start_step,
-        world=World.join(device),
+        world=world,
         verbose=config.verbose,
         settings=f"{plan} warm_start={start is not None}",
-        folder=folder,
-        tensorboard=tensorboard,
+        **places,
     )
     shifts = None
     if plan.quantiles and len(validation):
@@ -198,6 +263,21 @@ def fit_panel(
     # The look-back of every series is kept, also of one that ended long before the others.
     context = panel.slice(max(int(panel.ends.min()) - plan.lookback, 0), None)
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history)
+
+
+def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
+    """Say in a few lines what was decided, for people who may want to stop it."""
+    size = sum(parameter.numel() for parameter in network.parameters())
+    lines = [
+        f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
+        f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
+        f"network   {plan.model.describe()}; {size:,} parameters",
+    ]
+    if preprocessing.scaler.bounds is not None:
+        pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
+        bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
+        lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
+    return "\n".join(textwrap.fill(line, 80, subsequent_indent=" " * 10) for line in lines)
 
 
 def group_by_end(
@@ -208,11 +288,40 @@ def group_by_end(
     Yields the panel up to that end, the future covariates after it ``[H, N, F]``, and which series
     end there (bool ``[N]``). ``wanted`` says which series are forecast (default: all).
     """
+    if future is not None and not panel.future_names:
+        raise FighterError("there are no future covariates: leave it out", argument="future")
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
-        known = future_values(until, future, config.horizon, id_col=config.id_col, needed=needed)
+        known = future_values(
+            until,
+            future,
+            config.horizon,
+            id_col=config.id_col,
+            needed=needed,
+            missing_values=config.missing_values,
+        )
         yield until, known, ending
+
+
+def first_scored_row(panel: Panel, plan: Plan, last: int | None) -> int:
+    """Return the first row that holds a target of the scored windows; refuse too few rows."""
+    first = int(panel.begins.min())
+    if last is not None:
+        first = max(panel.length - check_count("last", last, plan.horizon), first)
+    if panel.length - first < plan.horizon:
+        raise FighterError(
+            f"the table has {panel.length - first} rows to score: needs at least the horizon, "
+            f"{plan.horizon}"
+        )
+    return max(first, plan.lookback)
+
+
+def fixed_horizon(plan: Plan, argument: str, value: Any) -> FighterError:
+    """Return the error for asking a fitted model for another number of steps."""
+    reason = f"the model forecasts {plan.horizon} steps, fixed when it was fitted"
+    remedy = "fit again with another horizon for more or fewer"
+    return FighterError(f"{reason}; {remedy}", argument=argument, value=value)
 
 
 def check_future(config: Config, panel: Panel, future: Any) -> None:
@@ -229,6 +338,9 @@ def read_panel(
     ``trained`` gives the layout of the training table; a panel is returned as it is.
     """
     if isinstance(df, Panel):
+        if static is not None:
+            reason = "a panel holds its static covariates: pass them where the panel is read"
+            raise FighterError(reason, argument="static")
         return df
     panel = to_panel(
         df,
@@ -236,12 +348,14 @@ def read_panel(
         time_col=config.time_col,
         target_col=config.target_col,
         freq=config.freq,
+        date_format=config.date_format,
         past=tuple(config.past),
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
         scheme=None if trained is None else trained.scheme,
     )
+    panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
     return panel

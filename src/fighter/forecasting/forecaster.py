@@ -1,6 +1,7 @@
 """The forecaster that most people import: a table in, a table out."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,12 +11,12 @@ from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
 from ..explain import TemporalGraph
 from ..models import ForecastNet
-from ..training import World, remove_checkpoint
+from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
 from .autoconfig import Plan
 from .config import Config
-from .fitted import Fitted, fit_panel, read_panel
+from .fitted import Fitted, fit_panel, fixed_horizon, read_panel
 from .forecast import Forecast
 from .storage import pack, unpack
 
@@ -49,7 +50,10 @@ class Forecaster(Config, Estimator):
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
-        freq: step of the time axis, such as "h" or "10min" (default: inferred).
+        freq: step of the time axis, such as "h", "10min" or "h[Mon-Fri 09:00-17:00]" (default:
+            inferred).
+        date_format: how dates are written in text, such as "%d/%m/%y", in the codes of Python's
+            strptime (default: found if it is certain).
         id_col: column of a long table that names the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
@@ -61,72 +65,74 @@ class Forecaster(Config, Estimator):
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the
             same machine (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
-        verbose: show a progress bar (default: True).
+        verbose: show the plan and a progress bar, on standard error (default: True).
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._fitted: Fitted | None = None
+        self._rank = 0  # among the processes that trained together
 
     def nested_settings(self) -> dict[str, Any]:
         """Return model, frame and training as config objects."""
         return super().nested_settings() | {"model": self.model_config}
 
-    # ---- fit ------------------------------------------------------------------------------
-
     def fit(
         self,
         df: Any,
+        y: None = None,
         *,
         static: Any = None,
         warm_start: bool = False,
         folder: str | Path | None = None,
+        overwrite: bool = False,
         tensorboard: bool = False,
+        distributed: bool = False,
     ) -> Self:
         """Train on a table.
 
         Args:
             df: the training table, or a panel from :meth:`read`.
+            y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
+            overwrite: start again if ``folder`` has a checkpoint of another run (default: refuse).
             tensorboard: also write TensorBoard's files to ``folder``.
+            distributed: train together with the other processes of ``torchrun``; rank 0 saves.
         """
-        start = self.fitted if warm_start else None
-        if tensorboard and folder is None:
-            raise FighterError("needs a folder to write to", argument="tensorboard", value=True)
-        where, config = Path(folder) if folder else None, self._config()
-        if start is None:
-            panel = read_panel(self, df, static)
-        else:
-            panel = start.read(df, static, "a fit without a warm start")
-            kept = ("horizon", "lookback", "model", "level", "quantiles", "frame")
-            config = self._config(**{name: getattr(start.config, name) for name in kept})
-        device = self.torch_device
-        self._fitted = fit_panel(
-            config, panel, device=device, start=start, folder=where, tensorboard=tensorboard
-        )
-        if where is not None:
-            self.save(where)
-            if World.join(device).first:
-                remove_checkpoint(where)
+        if y is not None:
+            raise FighterError("the table holds the targets: leave it out", argument="y")
+        start = (self._fitted or self.fitted) if warm_start else None
+        world = World.join(self.device) if distributed else World()
+        with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
+            config = self.copy()
+            read = start.read_again if start else read_panel
+            panel = read(config, df, static)
+            options = {"device": self.torch_device, "start": start, "world": world, **places}
+            self._fitted, self._rank = fit_panel(config, panel, **options), world.rank
+            if folder and world.first:
+                _storage.write_folder(Path(folder), *pack(self._fitted))
         return self
 
-    # ---- predict --------------------------------------------------------------------------
-
-    def predict(self, df: Any = None, *, future: Any = None, static: Any = None) -> Any:
+    def predict(
+        self, df: Any = None, *, future: Any = None, static: Any = None, h: int | None = None
+    ) -> Any:
         """Forecast the steps after the end of each series.
 
         Args:
-            df: the history to forecast from, later than the training table or of other series
-                (default: the training table).
+            df: the history to forecast from: later rows, which continue the training table, some
+                of its series, or other series (default: the training table).
             future: values of the ``future`` covariates for the steps to forecast.
             static: static covariates, if ``df`` has series that were not trained on.
+            h: number of steps; only the horizon, which is fixed when the model is fitted.
 
         Returns:
             One row per series and step: the forecast, and its intervals or quantiles.
         """
+        if h not in (None, self.plan.horizon):
+            raise fixed_horizon(self.plan, "h", h)
         return self.forecast(df, future=future, static=static).table()
 
     def forecast(self, df: Any = None, *, future: Any = None, static: Any = None) -> Forecast:
@@ -151,8 +157,6 @@ class Forecaster(Config, Estimator):
         forecast = self.fitted.forecast(panel, future)
         values = None if truth is None else forecast.values_of(self.read(truth, static))
         return forecast.plot(panel, values, path)
-
-    # ---- explain --------------------------------------------------------------------------
 
     def explain(
         self,
@@ -195,8 +199,6 @@ class Forecaster(Config, Estimator):
         """
         return explaining.save_page(self.fitted, self.read(df, static), path, **options)
 
-    # ---- evaluate -------------------------------------------------------------------------
-
     def cross_validation(
         self,
         df: Any,
@@ -218,19 +220,19 @@ class Forecaster(Config, Estimator):
             static: as in :meth:`fit`.
 
         Returns:
-            One row per series, window and step: ``cutoff``, the forecast and ``y``.
+            One row per series, window and step: ``cutoff``, the forecast and the true value,
+            named as ``target_col``.
         """
-        panel = read_panel(self, df, static)
-        step = self.horizon if step_size is None else step_size
-        return scoring.cross_validate(
-            self._config(), panel, self.torch_device, n_windows, step, refit
-        )
+        config, device = self.copy(), self.torch_device
+        panel = read_panel(config, df, static)
+        return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
 
     def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
         """Score every window of a table, none left out.
 
         Args:
-            df: a table with history and true values, such as the whole data set.
+            df: a table with history and true values that the model has not seen; a table that
+                continues the training table needs no history of its own.
             last: score only windows whose targets lie in this many last rows, the test rows.
             static: as in :meth:`fit`.
 
@@ -241,43 +243,41 @@ class Forecaster(Config, Estimator):
         """
         return scoring.evaluate(self.fitted, self.read(df, static), last)
 
-    # ---- save and load --------------------------------------------------------------------
+    def score(self, df: Any, y: None = None) -> float:
+        """Return minus the mean ``scaled_mae`` of :meth:`evaluate`, for scikit-learn's searches."""
+        return scoring.score(self.fitted, self.read(df))
 
     def save(self, folder: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors``, replacing a model saved there."""
-        config, tensors = pack(self.fitted)
-        world = World.join(self.fitted.device)
-        if world.first:
-            _storage.save_folder(Path(folder), config, tensors)
-        world.wait()
+        if self._rank == 0:  # of processes that trained together, the others do nothing
+            _storage.save_folder(Path(folder), *pack(self.fitted))
 
     @classmethod
     def load(cls, folder: str | Path, *, device: str | None = "cpu") -> Self:
         """Load a saved model, on the CPU by default."""
+        where = resolve_device(device)
         with _storage.loading(Path(folder), cls) as (config, tensors):
-            fitted = unpack(config, tensors, resolve_device(device))
+            fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
-        model._fitted = fitted
+        fitted.network.to(where)
+        model._fitted = replace(fitted, config=model.copy())
         return model
-
-    # ---- what was fitted ------------------------------------------------------------------
 
     def read(self, df: Any = None, static: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
         A fitted model reads it like the training table; the default is the end of that table.
         """
-        if df is None:
-            return self.fitted.context
-        if self._fitted is None:
+        if self._fitted is None and df is not None:
             return read_panel(self, df, static)
-        return self._fitted.read(df, static)
+        return self.fitted.read(df, static)
 
     @property
     def fitted(self) -> Fitted:
-        """The fitted model; raises before ``fit``."""
+        """The fitted model; raises before ``fit``, and after settings were changed."""
         if self._fitted is None:
             raise FighterError("this forecaster has not been fitted: call fit, or load a model")
+        self.check_same(self._fitted.config, ("verbose",), "fit again, or set it back")
         return self._fitted
 
     @property
@@ -294,7 +294,3 @@ class Forecaster(Config, Estimator):
     def history(self) -> list[dict[str, Any]]:
         """One record per epoch (loss, validation score, learning rate); empty after ``load``."""
         return self.fitted.history
-
-    def _config(self, **changed: Any) -> Config:
-        """Return a copy of the settings, so that later changes to this object do not reach it."""
-        return Config(**{**self.get_params(deep=False), **changed})

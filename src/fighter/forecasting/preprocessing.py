@@ -8,9 +8,9 @@ from torch import Tensor
 
 from ..data import Panel, Scaler, Scheme, Windows
 from ..data.bounds import find_bounds
-from ..data.frequency import Frequency
 from ..errors import FighterError
 from .autoconfig import Plan
+from .history import extend, positions, steps_between
 
 
 @dataclass(frozen=True)
@@ -43,23 +43,23 @@ class Preprocessing:
             _fit_columns(_with_static(panel.future[:rows], panel)),
         )
 
-    def align(self, panel: Panel, alternative: str) -> Panel:
-        """Return the panel with its series in the order of training, new ones last.
+    def check_series(self, ids: tuple, alternative: str) -> None:
+        """Refuse series that were not trained on, if the network does not serve them.
 
         ``alternative`` says which settings would serve other series; empty if these do.
         """
-        if panel.ids == self.ids:
-            return panel
-        present, trained = set(panel.ids), set(self.ids)
-        new = [name for name in panel.ids if name not in trained]
-        absent = [name for name in self.ids if name not in present]
-        if alternative and (new or absent):
-            what = f"{new[0]!r} is not one of them" if new else f"{absent[0]!r} is missing"
+        trained = set(self.ids)
+        if alternative and (new := [name for name in ids if name not in trained]):
             raise FighterError(
-                f"the model serves only the {len(self.ids)} series it was trained on, and {what}: "
-                f"to serve other series, use {alternative}"
+                f"the model serves only the {len(self.ids)} series it was trained on, and "
+                f"{new[0]!r} is not one of them: other series need {alternative}"
             )
-        return panel.select([name for name in self.ids if name in present] + new)
+
+    def in_order(self, ids: tuple) -> tuple:
+        """Return the ids in the order of training, new ones last."""
+        present, trained = set(ids), set(self.ids)
+        new = [name for name in ids if name not in trained]
+        return (*(name for name in self.ids if name in present), *new)
 
     def scaler_of(self, panel: Panel) -> Scaler:
         """Return the scale of each series: as in training, or of a new series from its own past."""
@@ -79,10 +79,7 @@ class Preprocessing:
 
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
-        freq, first = panel.freq, int(panel.times[0])
-        if first >= self.origin:
-            return int(freq.positions(np.array([first]), self.origin)[0])
-        return -int(freq.positions(np.array([self.origin]), first)[0])
+        return steps_between(panel.freq, self.origin, int(panel.times[0]))
 
     def windows(
         self,
@@ -143,35 +140,14 @@ def with_targets(windows: Windows) -> Windows:
 
 def borrow_static(panel: Panel, trained: Panel) -> Panel:
     """Add the static features of the training table to a panel of trained series."""
-    place = {name: i for i, name in enumerate(trained.ids)}
-    if unknown := [name for name in panel.ids if name not in place]:
+    known = set(trained.ids)
+    if unknown := [name for name in panel.ids if name not in known]:
         raise FighterError(
             f"series {unknown[0]!r} was not trained on: pass its static covariates too",
             argument="static",
         )
-    rows = [place[name] for name in panel.ids]
+    rows = positions(panel.ids, trained.ids)
     return replace(panel, static=trained.static[rows], static_names=trained.static_names)
-
-
-def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Panel:
-    """Append ``horizon`` empty steps, and prepend enough empty ones for a whole look-back."""
-    freq: Frequency = panel.freq
-    before = max(lookback - panel.length, 0)
-
-    def padded(array: np.ndarray) -> np.ndarray:
-        return np.pad(array, [(before, horizon)] + [(0, 0)] * (array.ndim - 1))
-
-    known = np.concatenate([np.repeat(panel.future[:1], before, 0), panel.future[: panel.length]])
-
-    return replace(
-        panel,
-        times=freq.range(int(panel.times[0]), before + panel.length + horizon, first=-before),
-        values=padded(panel.values),
-        observed=padded(panel.observed),
-        past=padded(panel.past),
-        future=np.concatenate([known, future]),
-        ends=panel.ends + before,
-    )
 
 
 def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:

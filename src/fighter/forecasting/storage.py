@@ -1,21 +1,34 @@
 """A fitted forecaster as plain settings and named tensors, to be written and read back."""
 
+import datetime as dt
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._storage import read_id, strip_prefix, table_library, to_tensors
+from .._storage import (
+    check_finite,
+    check_types,
+    fits,
+    read_id,
+    rebuild,
+    strip_prefix,
+    table_library,
+    to_tensors,
+)
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
+from ..data.forecast_table import LIBRARIES, forecast_table
 from ..models import MODELS, ModelConfig
 from .autoconfig import Plan
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network
 from .preprocessing import Preprocessing
 
+_ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
@@ -51,50 +64,129 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def unpack(
     config: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device
 ) -> Fitted:
-    """Rebuild a fitted model from what :func:`pack` returned."""
+    """Rebuild a fitted model, on the CPU, from what :func:`pack` returned.
+
+    ``device`` is where the network will be. Raises some exception if a part does not fit the rest.
+    """
     if config["format"] == 1:
         config, tensors = upgrade(config, tensors)
+    settings = _read_settings(config["settings"])
+    plan = Plan(**_tuples(config["plan"]) | {"model": _read_model(config["plan"]["model"])})
     scheme = Scheme(**_tuples(config["scheme"]))
-    ids = tuple(map(read_id, config["ids"]))
+    categories = {k: tuple(v) for k, v in scheme.static_categories.items()}
+    scheme = replace(scheme, static_categories=categories)
+    for part in (settings, settings.frame, settings.training, plan, plan.model, scheme):
+        check_types(part)
+    context = _read_context(config, tensors, scheme)
     scalers = [
         Scaler.from_state({k: v.numpy() for k, v in strip_prefix(name, tensors).items()})
         for name in _SCALERS
     ]
-    plan = Plan(**_tuples(config["plan"]) | {"model": _read_model(config["plan"]["model"])})
-    arrays: dict[str, Any] = {k: v.numpy() for k, v in strip_prefix("context", tensors).items()}
-    freq = Frequency.parse(scheme.freq)
+    preprocessing = Preprocessing(context.ids, scheme, config["origin"], *scalers)
+    weights, shifts = strip_prefix("network", tensors), tensors.get("conformal_shifts")
+    check_finite(weights)
+    _check_plan(plan, settings, context)
+    _check_numbers(preprocessing, shifts, plan, context)
+    network = rebuild(lambda: build_network(plan, context), vars(plan.model), weights)
+    return Fitted(settings, plan, preprocessing, network, shifts, context, device, [])
+
+
+def _read_context(
+    config: Mapping[str, Any], tensors: Mapping[str, Tensor], scheme: Scheme
+) -> Panel:
+    ids = tuple(map(read_id, config["ids"]))
+    arrays: dict[str, Any] = {name: tensors[f"context.{name}"].numpy() for name in _ARRAYS}
     covariates = {k: tuple(v) for k, v in config["covariates"].items()}
-    context = Panel(
+    axis, freq, start = TimeAxis(**scheme.axis), Frequency.parse(scheme.freq), config["start"]
+    check_types(axis)
+    steps, series = arrays["values"].shape
+    shapes = {
+        "values": (steps, series),
+        "observed": (steps, series),
+        "past": (steps, series, len(covariates["past"])),
+        "future": (max(steps, len(arrays["future"])), series, len(covariates["future"])),
+        "static": (series, arrays["static"].shape[-1]),
+        "ends": (series,),
+    }
+    types = {"observed": np.bool_, "ends": np.int64}
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape or arrays[name].dtype != types.get(name, np.float64):
+            raise ValueError(f"{name} is {arrays[name].dtype} {arrays[name].shape}, not {shape}")
+    if not isinstance(config["ids"], list) or not isinstance(config["table"], str):
+        raise TypeError("ids or table is of another type")
+    for name in ids:
+        if name == () or not fits(name, _ID | tuple[_ID, ...]):
+            raise TypeError(f"id {name!r:.60} is neither a text, a number nor a date")
+    if len(set(ids)) != series or len(ids) != series:
+        raise ValueError(f"there are {len(set(ids))} ids of {series} series")
+    if not ((arrays["ends"] >= 0) & (arrays["ends"] <= steps)).all():
+        raise ValueError("a series ends outside the table")
+    for name in ("values", "static"):
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name} holds numbers that are not finite")
+    times, table = freq.range(start, steps), config["table"]
+    if table in LIBRARIES and find_spec(table):  # whether time stamps can be written
+        forecast_table(table, ids[:1], times[-1:], {}, axis=axis)
+    return Panel(
         ids,
-        freq.range(config["start"], len(arrays["values"])),
+        times,
         freq=freq,
-        axis=TimeAxis(**scheme.axis),
+        axis=axis,
         past_names=covariates["past"],
         future_names=covariates["future"],
         static_names=covariates["static"],
         static_categories=scheme.static_categories,
-        like=config["table"],
+        like=table,
         **arrays,
     )
-    network = build_network(plan, context).to(device)
-    network.load_state_dict(strip_prefix("network", tensors))
-    settings = dict(config["settings"])
+
+
+def _check_plan(plan: Plan, settings: Config, context: Panel) -> None:
+    """Raise ValueError unless the plan fits the settings and the table."""
+    agree = {
+        "horizon": plan.horizon == settings.horizon,
+        "quantiles": plan.quantiles == settings.quantile_levels,
+        "lookback": 1 <= plan.lookback <= context.length,
+        "calendar": set(plan.calendar) <= set(range(len(context.freq.calendar_names))),
+        "cycle": plan.cycle is None or plan.cycle >= 1,
+        "past_names": context.past_names == tuple(settings.past),
+        "future_names": context.future_names == tuple(settings.future),
+    }
+    for name, fine in agree.items():
+        if not fine:
+            raise ValueError(f"{name} contradicts the settings or the saved table")
+
+
+def _check_numbers(
+    preprocessing: Preprocessing, shifts: Tensor | None, plan: Plan, context: Panel
+) -> None:
+    """Raise ValueError unless scales and shifts have their sizes and are finite."""
+    series = context.n_series
+    known = context.future.shape[2] + context.static.shape[1]
+    sizes = ((series,), (context.past.shape[2],), (known,))
+    scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
+    for name, scaler, size in zip(_SCALERS, scalers, sizes, strict=True):
+        fine = scaler.shift.shape == scaler.scale.shape == size
+        if not fine or not np.isfinite(scaler.shift).all() or not (scaler.scale > 0).all():
+            raise ValueError(f"{name} is not a scale of {size} columns")
+        if scaler.bounds is not None and scaler.bounds.shape != (2, *size):
+            raise ValueError(f"{name} has bounds of shape {scaler.bounds.shape}")
+    if shifts is not None:
+        check_finite({"conformal_shifts": shifts})
+        if shifts.shape != (series, len(plan.quantiles)) or not shifts.is_floating_point():
+            raise ValueError(f"conformal_shifts has shape {tuple(shifts.shape)}")
+    preprocessing.start_step(context)
+
+
+def _read_settings(plain: Mapping[str, Any]) -> Config:
+    settings = dict(plain)
     settings |= {name: tuple(settings[name]) for name in ("past", "future", "missing_values")}
     settings |= {
         "model": _read_model(settings["model"]),
         "frame": Frame(**settings["frame"]),
         "training": Training(**settings["training"]),
     }
-    return Fitted(
-        Config(**settings),
-        plan,
-        Preprocessing(ids, scheme, config["origin"], *scalers),
-        network,
-        tensors.get("conformal_shifts"),
-        context,
-        device,
-        [],
-    )
+    return Config(**settings)
 
 
 def upgrade(

@@ -1,13 +1,14 @@
 """The sizes of a task, the interface of a forecasting network, and the options it is built from."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor, nn
 
 from .._typing import Bool, Float
-from ..errors import check_bool, check_count, check_number
+from ..errors import Settings, check_bool, check_count, check_number
 from ..nn._checks import check_heads
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ class Core(nn.Module, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """The options of a model, as a typed dataclass that checks its values.
 
     A model is one file with two classes: its network, a subclass of :class:`Core`, and its
@@ -117,9 +118,31 @@ class ModelConfig:
         if width is not None and heads is not None and self.heads_share_width:
             check_heads(width, heads)
 
+    @classmethod
+    def advise(cls, name: str) -> str:
+        """Name the models that have a setting which this one lacks."""
+        having = [kind.__name__ for kind in _models() if name in kind.setting_names()]
+        if having:
+            return f"{cls.__name__} has no such setting; models that have it: {', '.join(having)}"
+        return super().advise(name)
+
     def build(self, task: Task) -> Core:
         """Build the network for a task; its weights are drawn from torch's random numbers."""
         return self.network(task, self)
+
+    def describe(self) -> str:
+        """Return the name and the options that differ from their defaults, for people."""
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        changed = [f"{name} {value}" for name, (value, usual) in values.items() if value != usual]
+        return ", ".join([self.name, *changed])
+
+
+def _models(kind: type[ModelConfig] = ModelConfig) -> Iterator[type[ModelConfig]]:
+    """Yield the config of every model that has been defined."""
+    for below in kind.__subclasses__():
+        if hasattr(below, "name"):
+            yield below
+        yield from _models(below)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,7 +161,7 @@ class LSHAttention(nn.Module):
         self.qk, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.out = nn.Linear(width, width)
         draw = torch.Generator().manual_seed(0)  # not the weights' seed: rotations are not saved
-        fixed = torch.randn(heads, rounds, width // heads, COLUMNS, generator=draw)
+        fixed = torch.empty(heads, rounds, width // heads, COLUMNS).normal_(generator=draw)
         self.register_buffer("rotations", fixed, persistent=False)
 
     def forward(self, x: Nodes, mask: Padding = None) -> Nodes:

@@ -1,7 +1,6 @@
 """All models by name."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from ..errors import FighterError, did_you_mean
@@ -42,10 +41,4 @@ def find_model(model: str | ModelConfig) -> ModelConfig:
 
 def build_core(name: str, task: Task, **options: Any) -> Core:
     """Build the network of a model by name; the options are the fields of its config."""
-    config = type(find_model(name))
-    known = [field.name for field in fields(config)]
-    for option, value in options.items():
-        if option not in known:
-            reason = f"model {name!r} has no such option, it has {', '.join(known) or 'none'}"
-            raise FighterError(reason, argument=option, value=value)
-    return config(**options).build(task)
+    return type(find_model(name))(**options).build(task)

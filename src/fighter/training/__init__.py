@@ -1,7 +1,7 @@
 """Training on tensors: the loop, losses, calibration, checkpoints, processes, progress."""
 
 from .inference import forecast, score
-from .loop import Recipe, remove_checkpoint, train
+from .loop import Recipe, train
 from .parallel import World
 
-__all__ = ["Recipe", "World", "forecast", "remove_checkpoint", "score", "train"]
+__all__ = ["Recipe", "World", "forecast", "score", "train"]

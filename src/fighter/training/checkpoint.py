@@ -1,11 +1,13 @@
-"""Checkpoints of a training run: one safetensors file, replaced as a whole.
+"""Tensors on disk, and checkpoints of a training run: one safetensors file, replaced as a whole.
 
-It holds the network, the average of its weights, the best weights so far, the optimiser's state
-and counters. A process killed at any moment leaves the old file or the new one.
+A checkpoint holds the network, the average of its weights, the best weights so far, the optimiser's
+state and counters. A process killed at any moment leaves the old file or the new one. Every file
+carries a checksum of all it holds.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,36 +17,100 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .._files import atomic_write, part_path
+from .._files import atomic_write
 from ..errors import FighterError
 
+CHECKSUM = "sha256"
+START_AGAIN = "remove the file to start again, or on the command line pass --overwrite"
 
-def write_tensors(tensors: Mapping[str, Tensor], metadata: dict[str, str], path: Path) -> None:
-    """Write tensors and metadata to one safetensors file."""
+
+def write_tensors(tensors: Mapping[str, Tensor], key: str, text: str, path: Path) -> None:
+    """Write tensors, a text under ``key`` and the checksum of both to one safetensors file."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    # As a tensor: of several texts, safetensors would choose the order at random.
+    contiguous[CHECKSUM] = checksum(contiguous, text)
     with atomic_write(path, durable=True) as temporary:
-        save_file(contiguous, temporary, metadata=metadata)
+        temporary.touch()
+        mode = temporary.stat().st_mode  # what the umask says; safetensors hides its files
+        try:
+            save_file(contiguous, temporary, metadata={key: text})
+        except SafetensorError as error:
+            found = re.search(r"(\w[^:]*) \(os error (\d+)\)", str(error))
+            if found is None:
+                raise
+            raise OSError(int(found[2]), found[1]) from error
+        temporary.chmod(mode)
+
+
+def read_tensors(path: Path, key: str) -> tuple[dict[str, Tensor], str, bool]:
+    """Read a file of :func:`write_tensors`: tensors on the CPU, the text, and if it was verified.
+
+    Files of early versions have no checksum. Raises any exception if the file is damaged, and
+    FighterError if it cannot be opened.
+    """
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise FighterError(f"{path} cannot be read: {error.strerror}") from error
+    with safe_open(path, "pt", device="cpu") as file:
+        text = (file.metadata() or {})[key]
+        # Copies, because the file may change or shrink while its tensors are in use.
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
+    expected = tensors.pop(CHECKSUM, None)
+    if expected is not None and not torch.equal(checksum(tensors, text), expected):
+        raise ValueError(f"its content and its checksum differ, {path.name} was altered")
+    return tensors, text, expected is not None
+
+
+def checksum(tensors: Mapping[str, Tensor], text: str) -> Tensor:
+    """Compute the SHA-256 of contiguous tensors (names, dtypes, shapes, bytes) and of a text."""
+    digest = hashlib.sha256(text.encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
+        flat = tensor.as_strided((tensor.numel(),), (1,))  # of one number, strides may be odd
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return torch.tensor(list(digest.digest()), dtype=torch.uint8)
+
+
+def check_like(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Raise ValueError unless names, shapes and dtypes are as expected."""
+    for name in sorted(tensors.keys() ^ expected.keys()):
+        raise ValueError(f"tensor {name!r} is {'missing' if name in expected else 'unknown'}")
+    for name, tensor in tensors.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
+            raise ValueError(f"tensor {name!r} is {_sizes(tensor)}, not {_sizes(wanted)}")
+
+
+def _sizes(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
 def save(tensors: Mapping[str, Tensor], state: dict[str, Any], path: Path) -> None:
     """Write a checkpoint: tensors and a state that JSON can hold."""
-    write_tensors(tensors, {"state": json.dumps(state)}, path)
+    write_tensors(tensors, "state", json.dumps(state), path)
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a checkpoint: its tensors, on the CPU, and its state."""
     try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads((file.metadata() or {}).get("state", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise FighterError(f"{path} is not a checkpoint that can be read ({error})") from error
+        tensors, text, verified = read_tensors(path, "state")
+        state = json.loads(text)
+        if not verified or not isinstance(state, dict):
+            raise ValueError("it was written by an earlier version")
+    except FighterError:
+        raise
+    except Exception as error:
+        raise damaged(path, error) from error
+    return tensors, state
 
 
-def remove(path: Path) -> None:
-    """Remove a checkpoint and the temporary file that a killed process may have left."""
-    for file in (path, part_path(path)):
-        file.unlink(missing_ok=True)
+def damaged(path: Path, error: Exception) -> FighterError:
+    """Return the error for a checkpoint that cannot be resumed from."""
+    return FighterError(
+        f"{path} is not a checkpoint that can be read ({type(error).__name__}: {error}): "
+        f"{START_AGAIN}"
+    )
 
 
 def fingerprint(*datasets: object | None) -> str:
@@ -75,10 +141,21 @@ def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
     return {f"{i}/{key}": value for i, values in state.items() for key, value in values.items()}
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Load an optimiser's state from the tensors of :func:`optimiser_tensors`."""
+def optimiser_state(
+    optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Return the state of AdamW from the tensors of :func:`optimiser_tensors`.
+
+    Raises ValueError unless they fit the parameters: the optimiser trusts the sizes it is given.
+    """
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
         i, key = name.split("/")
         state.setdefault(int(i), {})[key] = tensor
-    optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    for i, values in state.items():  # a parameter without a gradient has no state
+        if not 0 <= i < len(parameters):
+            raise ValueError(f"the optimiser has no parameter number {i}")
+        like = parameters[i].detach()
+        check_like(values, {"step": torch.zeros(()), "exp_avg": like, "exp_avg_sq": like})
+    return {**optimiser.state_dict(), "state": state}

@@ -87,6 +87,7 @@ def train(
     on_epoch: OnEpoch | None = None,
     world: World = World(),  # noqa: B008
     folder: Path | None = None,
+    overwrite: bool = False,
     tensorboard: bool = False,
     verbose: bool = False,
     settings: str = "",
@@ -95,7 +96,7 @@ def train(
 
     The best epoch has the lowest ``measure`` over ``validation``; without validation data it is the
     last. An interrupted run resumes from its checkpoint in ``folder`` with the same result as an
-    uninterrupted one. Call :func:`remove_checkpoint` once the trained model has been saved.
+    uninterrupted one. Remove the checkpoint once the trained model has been saved.
 
     Args:
         network: the network to train.
@@ -108,6 +109,8 @@ def train(
         on_epoch: called with each record while the evaluated weights are in the network.
         world: the processes that train together (default: this one alone).
         folder: where to keep metrics and a checkpoint of every epoch (default: nowhere).
+        overwrite: start again if the checkpoint belongs to another run or is damaged (default:
+            False, refuse it).
         tensorboard: also write TensorBoard's format (default: False).
         verbose: show progress (default: False).
         settings: description of the network. A checkpoint of other settings, another recipe or
@@ -131,7 +134,11 @@ def train(
             digest = disk.fingerprint(data, validation)
             run.identity = {"settings": f"{recipe} {settings}", "data": digest}
             if checkpoint.exists():
-                run.resume(checkpoint)
+                try:
+                    run.resume(checkpoint)
+                except FighterError:
+                    if not overwrite:
+                        raise
             run.check_together()
         log = MetricLog(folder if world.first else None, tensorboard, run.history)
         bar = Progress(verbose and world.first, recipe.epochs, run.steps, run.epoch)
@@ -156,9 +163,11 @@ def train(
         return run.history
 
 
-def remove_checkpoint(folder: Path) -> None:
-    """Remove the checkpoint of a finished run, once its result is saved elsewhere."""
-    disk.remove(folder / CHECKPOINT)
+# What a checkpoint holds beside tensors, and of which type.
+_COUNTERS = {
+    "step": int, "epoch": int, "since_best": int, "best_score": float, "history": list,
+    "identity": dict, "seconds": float,
+}  # fmt: skip
 
 
 class _Run:
@@ -314,29 +323,50 @@ class _Run:
         parts = {"network": self.network.state_dict(), "average": self.average, "best": self.best}
         if self.optimiser is not None:
             parts["optimiser"] = disk.optimiser_tensors(self.optimiser)
-        counters = ("step", "epoch", "since_best", "best_score", "history", "identity")
-        state = {name: getattr(self, name) for name in counters}
+        state = {name: getattr(self, name) for name in _COUNTERS}
         state["seconds"] = self.seconds + time.monotonic() - self.start
         disk.save(disk.pack(parts), state, path)
 
     def resume(self, path: Path) -> None:
+        """Take over the state in a checkpoint; if that fails, this run is as it was before."""
         tensors, state = disk.load(path)
-        written = state.pop("identity", {})
+        written, device = state.get("identity"), self.data.device
         for name, value in self.identity.items():
-            if written.get(name) != value:
-                remedy = f"resume with the same {name}, or remove the file to start again"
+            if not isinstance(written, dict) or written.get(name) != value:
+                remedy = f"resume with the same {name}, or {disk.START_AGAIN}"
                 raise FighterError(f"{path} was written by a run with other {name}: {remedy}")
-        device = self.data.device
-        vars(self).update(state)
         try:
-            self.network.load_state_dict(disk.unpack("network", tensors))
-        except RuntimeError as error:
-            reason = f"{path} belongs to another network: remove the file to start again"
-            raise FighterError(reason) from error
-        self.average = {k: v.to(device) for k, v in disk.unpack("average", tensors).items()}
-        self.best = {k: v.to(device) for k, v in disk.unpack("best", tensors).items()}
-        if self.optimiser is not None:
-            disk.restore_optimiser(self.optimiser, disk.unpack("optimiser", tensors))
+            self.check_counters(state)
+            weights = self.network.state_dict()
+            parts = [disk.unpack(part, tensors) for part in ("network", "average", "best")]
+            for part in parts:
+                disk.check_like(part, weights)
+            moments = disk.unpack("optimiser", tensors)
+            if self.optimiser is not None:
+                self.optimiser.load_state_dict(disk.optimiser_state(self.optimiser, moments))
+        except Exception as error:
+            raise disk.damaged(path, error) from error
+        self.network.load_state_dict(parts[0])
+        self.average, self.best = ({k: v.to(device) for k, v in p.items()} for p in parts[1:])
+        vars(self).update(state)
+
+    def check_counters(self, state: Record) -> None:
+        """Raise ValueError unless the counters in a checkpoint have their types and agree."""
+        if state.keys() != _COUNTERS.keys():
+            raise ValueError(f"it holds {sorted(state)}, not {sorted(_COUNTERS)}")
+        for name, kind in _COUNTERS.items():
+            if type(state[name]) is not kind:
+                raise ValueError(f"{name} is {state[name]!r:.40}")
+        epoch, records = state["epoch"], state["history"]
+        if not (
+            1 <= epoch <= self.recipe.epochs
+            and epoch <= state["step"] <= epoch * self.steps  # a time budget ends an epoch early
+            and 0 <= state["since_best"] < epoch
+            and not math.isnan(state["best_score"])
+            and 0 <= state["seconds"] < math.inf
+            and [r["epoch"] for r in records] == list(range(1, epoch + 1))
+        ):
+            raise ValueError("its counters contradict each other")
 
     def check_together(self) -> None:
         """Check that all processes resume from the same epoch."""

@@ -1,19 +1,29 @@
-"""Processes and threads: ``torchrun --nproc-per-node=N -m fighter fit …``.
+"""Processes and threads: ``torchrun --nproc-per-node=N -m fighter fit … --distributed``.
 
-Every process holds the data and the network and takes its share of every batch. Without
-``torchrun`` there is one process, and the methods here change nothing.
+Every process holds the data and the network and takes its share of every batch. Unless processes
+are asked to train together there is one, and the methods here change nothing.
 """
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
+
+from ..errors import FighterError
+
+VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+MEETING = timedelta(seconds=60)  # how long processes wait for each other at the start
+WORKING = timedelta(hours=2)  # and later, while one of them writes or scores
 
 
 @dataclass(frozen=True)
@@ -24,20 +34,30 @@ class World:
     size: int = 1
 
     @classmethod
-    def join(cls, device: torch.device) -> "World":
-        """Join the processes that ``torchrun`` started; without it, return a world of one."""
+    def join(cls, device: str | None = None) -> "World":
+        """Join the other processes that ``torchrun`` started.
+
+        Args:
+            device: where the network will be, "cpu" or "cuda" (default: a GPU if there is one).
+                Each process takes the GPU of its number on its machine.
+        """
         if not dist.is_initialized():
-            if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
-                return cls()
-            if device.type == "cuda":
-                torch.cuda.set_device(device)
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+            rank, size = _variables()
+            options: dict[str, Any] = {"rank": rank, "world_size": size, "timeout": WORKING}
+            dist.init_process_group(_backend(device), store=_meet(rank, size), **options)
+        return cls.joined()
+
+    @classmethod
+    def joined(cls) -> "World":
+        """Return the processes that have joined: this one alone, unless :meth:`join` was called."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return cls()
         return cls(dist.get_rank(), dist.get_world_size())
 
-    @staticmethod
-    def local_rank() -> int:
+    @classmethod
+    def local_rank(cls) -> int:
         """Return the number of the GPU, on its machine, that this process uses."""
-        return int(os.environ.get("LOCAL_RANK", "0"))
+        return int(os.environ.get("LOCAL_RANK", "0")) if cls.joined().size > 1 else 0
 
     @property
     def first(self) -> bool:
@@ -63,6 +83,77 @@ class World:
         """Block until every process reaches this point."""
         if self.size > 1:
             dist.barrier()
+
+
+def _variables() -> tuple[int, int]:
+    """Return rank and number of processes, as ``torchrun`` wrote them to the environment."""
+    start = "start the processes with torchrun, which sets it"
+    numbers = {}
+    for name in VARIABLES:
+        value = os.environ.get(name)
+        if not value:
+            raise FighterError(
+                f"the environment variable {name} is not set: {start}", argument="distributed"
+            )
+        if name != "MASTER_ADDR":
+            if not value.isdigit():
+                raise FighterError(
+                    f"the environment variable {name} is {value!r}, which is not a whole number: "
+                    f"{start}",
+                    argument="distributed",
+                )
+            numbers[name] = int(value)
+    if not numbers["RANK"] < numbers["WORLD_SIZE"]:
+        raise FighterError(
+            f"process {numbers['RANK']} of {numbers['WORLD_SIZE']} does not exist (the "
+            f"environment variables RANK and WORLD_SIZE): {start}",
+            argument="distributed",
+        )
+    return numbers["RANK"], numbers["WORLD_SIZE"]
+
+
+def _backend(device: str | None) -> str:
+    """Return how processes talk to each other, and choose the GPU of this one."""
+    if not torch.cuda.is_available() or (device or "cuda").split(":")[0] != "cuda":
+        return "gloo"
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return "nccl"
+
+
+def _meet(rank: int, size: int) -> Any:
+    """Wait until all processes are here, and return what they share; Ctrl-C ends the wait."""
+    found: list[Any] = []
+
+    def connect() -> None:
+        try:
+            found.append(next(iter(rendezvous("env://", rank, size, timeout=MEETING)))[0])
+        except Exception as error:  # raised below, in the thread that waits
+            found.append(error)
+
+    # In a thread of its own, because it does not hear Ctrl-C.
+    threading.Thread(target=connect, daemon=True).start()
+    deadline = time.monotonic() + MEETING.total_seconds()
+    here = [f"fighter/{number}" for number in range(size)]
+    place = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+    while time.monotonic() < deadline + 5:
+        time.sleep(0.01)
+        if found and isinstance(found[0], Exception):
+            raise FighterError(
+                f"process {rank} of {size} found no other at {place} within "
+                f"{MEETING.total_seconds():.0f} s ({found[0]}): start all of them with torchrun",
+                argument="distributed",
+            ) from found[0]
+        if found:
+            store = found[0]
+            store.set(here[rank], "1")
+            if store.check(here):
+                return store
+            time.sleep(0.1)
+    raise FighterError(
+        f"of {size} processes that were to meet at {place} not all came within "
+        f"{MEETING.total_seconds():.0f} s: start all of them with torchrun",
+        argument="distributed",
+    )
 
 
 _random_state = threading.RLock()

@@ -3,33 +3,45 @@
 import json
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-from .._files import METRICS
+from .._files import METRICS, naming
 from ..errors import needs_extra
 
 
+def say(text: str) -> None:
+    """Write a line to standard error, where progress is shown; results go to standard output."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 class Progress:
-    """A bar on a terminal (if tqdm is installed); elsewhere a line at most every five seconds.
+    """A bar on a terminal or in a notebook (if tqdm is installed), else lines, 5 s or more apart.
 
     Shows nothing unless ``show``. ``done`` is the number of epochs before an interruption.
     """
 
     def __init__(self, show: bool, epochs: int, steps: int, done: int = 0):
         self._bar = None
-        self._lines: TextIO | None = sys.stderr if show else None
+        self._lines = show
         self._start, self._epochs, self._done = time.monotonic(), epochs, done
         self._last = self._start
-        if show and sys.stderr.isatty():
+        if show and done:
+            say(f"resuming after epoch {done} of at most {epochs}")
+        if show and (sys.stderr.isatty() or "ipykernel" in sys.modules):
             try:
-                from tqdm.auto import tqdm
+                with warnings.catch_warnings(action="ignore"):  # of a notebook without widgets
+                    from tqdm.auto import tqdm
             except ImportError:
                 return
+            # 66 characters and the bar: it keeps 14 on a terminal of 80 columns.
             self._bar = tqdm(
-                total=epochs * steps, initial=done * steps, desc="training", unit="step",
+                total=epochs * steps, initial=done * steps, desc=f"epoch {done}/{epochs}",
                 leave=False, mininterval=0.1, dynamic_ncols=True,
+                bar_format="{desc} {percentage:3.0f}%|{bar}| at most {remaining} left{postfix}",
             )  # fmt: skip
 
     def step(self) -> None:
@@ -39,18 +51,22 @@ class Progress:
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Show the record of an epoch."""
-        shown = f"loss {record['loss']:.4f}"
-        if record["validation"] is not None:
-            shown += f", validation {record['validation']:.4f} (best {record['best']:.4f})"
+        position = f"epoch {record['epoch']}/{self._epochs}"
+        score = record["validation"]
         if self._bar is not None:
-            shown = f"epoch {record['epoch']}/{self._epochs}, {shown}"
-            self._bar.set_postfix_str(shown, refresh=False)  # the next step draws it
-        elif self._lines is not None and time.monotonic() - self._last > 5:
+            best = f"loss {record['loss']:.4f}"
+            if score is not None:
+                best = f"val {score:.4f} (best {record['best']:.4f})"
+            self._bar.set_description_str(position, refresh=False)  # the next step draws it
+            self._bar.set_postfix_str(best, refresh=False)
+        elif self._lines and time.monotonic() - self._last > 5:
             self._last = time.monotonic()
             done = record["epoch"] - self._done
             left = (time.monotonic() - self._start) / done * (self._epochs - record["epoch"])
-            line = f"epoch {record['epoch']}/{self._epochs}: {shown}, at most {left:.0f} s left"
-            self._lines.write(line + "\n")
+            line = f"{position}: loss {record['loss']:.4f}"
+            if score is not None:
+                line += f", validation {score:.4f} (best {record['best']:.4f})"
+            say(f"{line}, at most {left:.0f} s left")
 
     def close(self) -> None:
         """Remove the bar."""
@@ -74,14 +90,15 @@ class MetricLog:
             with needs_extra("tensorboard", "track"):
                 from torch.utils.tensorboard import SummaryWriter
             self._board = SummaryWriter(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / METRICS
-        self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
+        with naming(self._path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._path.write_text("".join(json.dumps(record) + "\n" for record in history))
 
     def write(self, record: dict[str, Any]) -> None:
         """Add the record of an epoch."""
         if self._path:
-            with self._path.open("a") as file:
+            with naming(self._path), self._path.open("a") as file:
                 file.write(json.dumps(record) + "\n")
         if self._board:
             for name, value in record.items():

@@ -1,0 +1,115 @@
+"""``fighter info``: what a saved model is, and what it needs."""
+
+import json
+import shutil
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+from .._files import METRICS, WEIGHTS
+from ..errors import FighterError
+from ..forecasting.config import as_list
+from ..forecasting.forecaster import Forecaster
+from ..training.checkpoint import read_tensors
+from .arguments import Model
+
+SHOWN_IDS = 5
+
+
+def info(model: Model, *, json_: bool = False) -> None:
+    """Show what a saved model is, what it was trained on, and which table it needs.
+
+    Example: fighter info model
+
+    Args:
+        model: folder written by fighter fit or forecast --save.
+        json_: print all of it as JSON.
+    """
+    card = describe(model)
+    if json_:
+        print(json.dumps(card, indent=1, ensure_ascii=False, default=str))
+        return
+    width = min(shutil.get_terminal_size().columns, 100)
+    for label, value in _lines(card).items():
+        print(textwrap.fill(f"{label:<12}{value}", width, subsequent_indent=" " * 12))
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Return what is known of a saved model, fit for JSON."""
+    loaded = Forecaster.load(folder)
+    plan, context, scheme = loaded.plan, loaded.fitted.context, loaded.fitted.preprocessing.scheme
+    freq, origin = context.freq, loaded.fitted.preprocessing.origin
+    weights = folder / WEIGHTS
+    ids = [loaded.id_col] if isinstance(loaded.id_col, str) else list(loaded.id_col)
+    return {
+        "model": plan.model.name,
+        "network": plan.model.describe(),
+        "format": json.loads(read_tensors(weights, "config")[1])["format"],
+        "folder": str(folder),
+        "saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(weights.stat().st_mtime)),
+        "bytes": weights.stat().st_size,
+        "parameters": sum(p.numel() for p in loaded.network.parameters()),
+        "series": list(context.ids),
+        "other_series": not loaded.fitted.alternative,
+        "freq": scheme.freq,
+        "horizon": plan.horizon,
+        "lookback": plan.lookback,
+        "cycle": plan.cycle,
+        "levels": as_list(loaded.level),
+        "quantiles": as_list(loaded.quantiles),
+        "past": list(context.past_names),
+        "future": list(context.future_names),
+        "static": list(context.static_names),
+        "rows": 1 + int(freq.positions(context.times[-1:], origin)[0]),
+        "start": freq.show(origin),
+        "end": freq.show(int(context.times[-1])),
+        "validation_rows": plan.validation,
+        "validation_loss": _best(folder / METRICS),
+        "columns": {"id": ids, "time": context.axis.name, "target": loaded.target_col},
+    }
+
+
+def _lines(card: dict[str, Any]) -> dict[str, str]:
+    """Return the card as lines for people."""
+    ids = list(map(str, card["series"]))
+    some = ", ".join(ids[:SHOWN_IDS]) + (", …" if len(ids) > SHOWN_IDS else "")
+    serves = "also serves others" if card["other_series"] else "serves these alone"
+    intervals = ", ".join(f"{level:g} %" for level in card["levels"])
+    intervals = intervals or ", ".join(f"{q:g}" for q in card["quantiles"]) or "none"
+    covariates = [f"{kind}: {', '.join(card[kind])}" for kind in ("past", "future") if card[kind]]
+    covariates += [f"static: {len(card['static'])} columns"] * bool(card["static"])
+    columns, stamp = card["columns"], card["columns"]["time"]
+    long = ", ".join([*columns["id"], stamp, columns["target"]])
+    needed = [*card["past"], *card["future"]]
+    also = f", and {', '.join(needed)}" if needed else ""
+    ahead = " --future-file AHEAD.csv" if card["future"] else ""
+    lines = {
+        "model": card["network"],
+        "saved": f"{card['saved']} in format {card['format']}, "
+        f"{card['parameters']:,} parameters, {card['bytes'] / 1e6:.2g} MB",
+        "series": f"{len(ids):,}: {some} ({serves})",
+        "trained on": f"{card['rows']:,} steps (freq {card['freq']}), {card['start']} to "
+        f"{card['end']}; the last {card['validation_rows']:,} for validation",
+        "forecasts": f"{card['horizon']} steps from the last {card['lookback']}, "
+        f"cycle {card['cycle'] or 'none'}",
+        "intervals": intervals,
+        "covariates": "; ".join(covariates) or "none",
+    }
+    if card["validation_loss"] is not None:
+        lines["best loss"] = f"{card['validation_loss']:.4f} on the validation rows, scaled"
+    return lines | {
+        "table": f"long ({long}{also}) or wide ({stamp} and a column per series{also})",
+        "use": f"fighter predict {card['folder']} [FILE]{ahead}",
+    }
+
+
+def _best(metrics: Path) -> float | None:
+    """Return the lowest validation loss of the training run, if its metrics were kept."""
+    if not metrics.exists():
+        return None
+    try:
+        records = [json.loads(line) for line in metrics.read_text().splitlines()]
+    except ValueError as error:
+        raise FighterError(f"{metrics} is damaged ({error}): remove it") from error
+    return min((r["validation"] for r in records if r["validation"] is not None), default=None)

@@ -1,0 +1,232 @@
+import datetime as dt
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fighter.data import TimeAxis, forecast_table, future_values, to_panel
+from fighter.errors import FighterError
+
+DAYS = pd.date_range("2024-01-01", periods=60)
+MONTHS = pd.date_range("2010-01-01", periods=60, freq="MS")
+HOURS = pd.date_range("2024-01-01", periods=60, freq="h")
+BACKENDS = {
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "pyarrow": lambda columns: pa.table({k: np.asarray(v) for k, v in columns.items()}),
+}
+
+
+def table(times, **columns) -> pd.DataFrame:
+    return pd.DataFrame({"ds": times, "y": np.arange(float(len(times))), **columns})
+
+
+def stamps(panel) -> list[str]:
+    return panel.times.astype("M8[ns]").astype("M8[m]").astype(str).tolist()
+
+
+def ahead(like, panel, steps: int = 2) -> list:
+    """Return the stamps after a panel as they come back."""
+    times = panel.freq.future(int(panel.times[-1]), steps)
+    out = forecast_table(like, panel.ids, times, {"F": np.ones((steps, 1))}, axis=panel.axis)
+    column = out["ds"]
+    return column.to_pylist() if isinstance(out, pa.Table) else column.to_list()
+
+
+# -- integers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float64"])
+@pytest.mark.parametrize(("times", "code", "freq"), [(DAYS, "%Y%m%d", "D"), (MONTHS, "%Y%m", "MS")])
+def test_integers_that_are_all_dates_are_dates(backend, dtype, times, code, freq):
+    numbers = times.strftime(code).astype(dtype).to_numpy()
+    df = BACKENDS[backend]({"ds": numbers, "y": np.arange(60.0)})
+    panel = to_panel(df)
+    assert str(panel.freq) == freq
+    np.testing.assert_array_equal(panel.times, times.as_unit("ns").asi8)
+    assert [note.kind for note in panel.data_notes] == ["dates"]
+    after = pd.date_range(times[-1], periods=3, freq=freq)[1:]
+    assert [pd.Timestamp(stamp) for stamp in ahead(df, panel)] == list(after)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_epoch_numbers_are_time_stamps(unit):
+    df = table(HOURS.as_unit(unit).asi8)
+    panel = to_panel(df)
+    assert str(panel.freq) == "h"
+    np.testing.assert_array_equal(panel.times, HOURS.as_unit("ns").asi8)
+    assert [note.kind for note in panel.data_notes] == ["dates"]
+    assert ahead(df, panel)[0] == HOURS[-1] + pd.Timedelta("1h")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [np.arange(60), np.arange(1, 61), np.arange(1960, 2020), np.arange(20240101, 20240161),
+     np.arange(202401, 202461), np.arange(10**6, 10**6 + 60), -np.arange(60)[::-1],
+     np.arange(60) * 86400],
+)  # fmt: skip
+def test_counters_and_years_stay_integers(numbers):
+    panel = to_panel(table(numbers))
+    assert panel.axis.kind == "integer"
+    np.testing.assert_array_equal(panel.times, numbers)
+    assert panel.data_notes == ()
+
+
+def test_an_integer_frequency_keeps_integers():
+    panel = to_panel(table(DAYS[:28].strftime("%Y%m%d").astype(int)), freq=1)
+    assert panel.axis.kind == "integer"
+    assert panel.times[0] == 20240101
+
+
+def test_a_later_table_is_read_like_the_first():
+    first = to_panel(table(DAYS.strftime("%Y%m%d").astype(int)))
+    later = to_panel(table([20240301, 20240302]), scheme=first.scheme)
+    assert stamps(later) == ["2024-03-01T00:00", "2024-03-02T00:00"]
+    assert later.data_notes == ()
+    assert stamps(to_panel(table([20240301]), scheme=first.scheme)) == ["2024-03-01T00:00"]
+    with pytest.raises(FighterError) as error:
+        to_panel(table([20240301, 20240399]), scheme=first.scheme)
+    assert error.value.argument == "time_col"
+    counter = to_panel(table(np.arange(20240101, 20240161)))
+    again = to_panel(table(np.arange(20240110, 20240115)), scheme=counter.scheme)
+    assert again.axis.kind == "integer"
+
+
+def test_an_axis_stored_before_there_were_encodings_can_be_read():
+    state = {"name": "ds", "kind": "integer", "unit": "int64", "zone": None, "wall": False,
+             "boxed": False}  # fmt: skip
+    axis = TimeAxis(**state)
+    days = pd.Series(DAYS.strftime("%Y%m%d").astype(int), name="ds")
+    assert TimeAxis.read(nw.from_native(days, series_only=True), axis)[0].kind == "integer"
+
+
+def test_future_covariates_are_read_like_the_history():
+    history = table(DAYS.strftime("%Y%m%d").astype(int), f=1.0)
+    panel = to_panel(history, future=["f"])
+    rows = pd.DataFrame({"ds": [20240301, 20240302], "f": [7.0, 8.0]})
+    np.testing.assert_array_equal(future_values(panel, rows, 2)[:, 0, 0], [7, 8])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [[0.0, 1.0, np.inf], [0.0, 1.0, 1e300], [0.0, 1.0, -(2.0**63)], [0, 1, -(2**63)],
+     np.arange(2**63 - 21, 2**63 - 1), np.arange(3, dtype=np.uint64) + np.uint64(2**63),
+     pd.Series([0, 1, 10**40], dtype=object), pd.Series([0, {}, 2], dtype=object)],
+)  # fmt: skip
+def test_numbers_that_cannot_be_stamps_are_refused(times):
+    with pytest.raises(FighterError) as error:
+        to_panel(table(times), freq=1)
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+
+
+# -- texts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["%m/%d/%y", "%d/%m/%y", "%y/%m/%d", "%y-%m-%d", "%d.%m.%y", "%d-%b-%y", "%d-%b-%Y",
+     "%b %d, %Y", "%B %d %Y", "%d%b%Y", "%Y-%b-%d", "%d %B %Y %H:%M", "%m/%d/%Y %I:%M %p",
+     "%m/%d/%y %H:%M:%S", "%Y/%m/%d %H:%M", "%d-%m-%Y"],
+)  # fmt: skip
+def test_dates_are_read_if_their_order_is_certain(code):
+    times = pd.date_range("2024-01-01 13:00", periods=60) if "H" in code or "I" in code else DAYS
+    np.testing.assert_array_equal(
+        to_panel(table(times.strftime(code))).times, times.as_unit("ns").asi8
+    )
+
+
+@pytest.mark.parametrize("texts", [["01/02/24", "01/03/24", "01/04/24"], ["01-02-03", "02-02-03"]])
+def test_an_uncertain_order_is_refused(texts):
+    with pytest.raises(FighterError, match="date_format") as error:
+        to_panel(table(texts))
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+
+
+def test_the_order_of_the_first_table_decides():
+    first = to_panel(table(DAYS.strftime("%m/%d/%Y")))
+    later = to_panel(table(["03/01/2024", "03/02/2024"]), scheme=first.scheme)
+    assert stamps(later) == ["2024-03-01T00:00", "2024-03-02T00:00"]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["2024Q1", "2024Q2", "2024Q3"], ["2024-Q1", "2024-Q2", "2024-Q3"],
+     ["Q1 2024", "Q2 2024", "Q3 2024"]],
+)  # fmt: skip
+def test_quarters_are_read(texts):
+    panel = to_panel(table(texts))
+    assert str(panel.freq) == "QS"
+    assert stamps(panel)[1] == "2024-04-01T00:00"
+
+
+@pytest.mark.parametrize(
+    ("times", "date_format", "first"),
+    [(DAYS.strftime("%y%d%m"), "%y%d%m", "2024-01-01T00:00"),
+     (["01/02/2024", "01/03/2024", "01/04/2024"], "%d/%m/%Y", "2024-02-01T00:00"),
+     (np.arange(1950, 1990), "%Y", "1950-01-01T00:00"),
+     (["2024|01|01 +0200", "2024|01|02 +0200"], "%Y|%m|%d %z", "2023-12-31T22:00")],
+)  # fmt: skip
+def test_a_date_format_is_followed(times, date_format, first):
+    panel = to_panel(table(times), date_format=date_format)
+    assert stamps(panel)[0] == first
+    assert panel.data_notes == ()
+    later = to_panel(table(times[-1:]), scheme=panel.scheme)
+    assert later.times[0] == panel.times[-1]
+
+
+def test_a_wrong_date_format_is_refused():
+    with pytest.raises(FighterError) as error:
+        to_panel(table(["2024-01-01", "31.12.2024"]), date_format="%Y-%m-%d")
+    assert error.value.argument == "time_col"
+    assert "'31.12.2024' in row 1" in str(error.value)
+    for wrong in ("dmy", "%Q", 3):
+        with pytest.raises(FighterError) as error:
+            to_panel(table(["2024-01-01", "2024-01-02"]), date_format=wrong)
+        assert (error.value.argument, error.value.value) == ("date_format", wrong)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [["2024-01-01 00:00", "2024-01-01 03:00+02:00", "2024-01-01 02:00"],
+     pd.Series([dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC)], dtype=object)],
+)  # fmt: skip
+def test_stamps_with_and_without_an_offset_are_not_mixed(times):
+    with pytest.raises(FighterError, match="row 1") as error:
+        to_panel(table(times))
+    assert error.value.argument == "time_col"
+
+
+# -- zones and types -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "zone", ["America/New_York", "America/Sao_Paulo", "Etc/GMT+5", "Etc/GMT-14", "-05:00"]
+)
+def test_every_zone_of_pandas_is_kept(zone):
+    for freq in ("h", "D"):
+        times = pd.date_range("2024-03-01", periods=60, freq=freq, tz=zone)
+        df = table(times)
+        panel = to_panel(df)
+        assert str(panel.freq) == freq
+        assert panel.axis.wall == (freq == "D")
+        out = ahead(df, panel)
+        assert out == list(pd.date_range(times[-1], periods=3, freq=freq)[1:])
+        assert str(out[0].tz) == str(times.tz)
+
+
+def test_a_note_shows_the_clock_of_the_zone():
+    for zone in ("America/New_York", "-05:00"):
+        times = pd.date_range("2024-01-01", periods=60, freq="h", tz=zone).delete(7)
+        text = " ".join(map(str, to_panel(table(times)).data_notes))
+        assert "2024-01-01 07:00" in text
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dates_at_an_hourly_frequency_come_back_as_stamps(backend):
+    df = BACKENDS[backend]({"ds": [dt.date(2024, 1, k) for k in range(1, 9)], "y": np.arange(8.0)})
+    out = [pd.Timestamp(stamp) for stamp in ahead(df, to_panel(df, freq="h"))]
+    assert out == [pd.Timestamp("2024-01-08 01:00"), pd.Timestamp("2024-01-08 02:00")]

@@ -1,0 +1,114 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fighter.data import to_panel
+from fighter.errors import FighterError
+
+DAYS = pd.date_range("2020-01-01", periods=1000)
+
+
+def table(times, name: str = "a") -> pd.DataFrame:
+    return pd.DataFrame({"unique_id": name, "ds": times, "y": np.arange(float(len(times)))})
+
+
+@pytest.mark.parametrize("freq", [None, "D"])
+@pytest.mark.parametrize("typo", ["2204-02-20", "1900-01-01", "1700-01-01", "2030-01-01"])
+def test_a_mistyped_date_is_named(typo, freq):
+    times = DAYS.to_list()
+    times[500] = pd.Timestamp(typo)
+    with pytest.raises(FighterError) as error:
+        to_panel(table(times), freq=freq)
+    assert error.value.argument == "freq"
+    assert f"{typo} of 'a' in row 500" in str(error.value)
+
+
+def test_two_blocks_far_apart_are_refused():
+    times = [
+        *pd.date_range("2000", periods=500, freq="min"),
+        *pd.date_range("2024", periods=500, freq="min"),
+    ]
+    with pytest.raises(FighterError, match="2000-01-01") as error:
+        to_panel(table(times))
+    assert error.value.argument == "freq"
+
+
+def test_long_gaps_are_read():
+    halves = [
+        *pd.date_range("2022", periods=1500, freq="h"),
+        *pd.date_range("2023", periods=1500, freq="h"),
+    ]
+    assert to_panel(table(halves)).observed.sum() == 3000
+    rng = np.random.default_rng(0)
+    rare = DAYS[np.sort(rng.choice(1000, 60, replace=False))]
+    assert to_panel(table(rare), freq="D").observed.sum() == 60
+    beside = pd.concat([table(DAYS), table(rare, "rare")])
+    assert to_panel(beside).observed.sum() == 1060
+
+
+@pytest.mark.parametrize("freq", [None, "D"])
+@pytest.mark.parametrize("coarse", ["MS", "W", "QS"])
+def test_a_coarser_series_is_named(coarse, freq):
+    slow = table(pd.date_range("2018-01-01", periods=30, freq=coarse), "slow")
+    with pytest.raises(FighterError, match="'slow'") as error:
+        to_panel(pd.concat([table(DAYS), slow]), freq=freq)
+    assert (error.value.argument, error.value.value) == ("freq", "D")
+
+
+@pytest.mark.parametrize("freq", ["W", "ME", "BME", "BMS", "MS"])
+@pytest.mark.parametrize("row", [0, 3, 40])
+def test_a_stamp_shifted_by_a_day_is_read_with_a_note(freq, row):
+    times = pd.date_range("2010-01-04", periods=60, freq=freq).to_list()
+    regular = to_panel(table(times))
+    times[row] -= pd.Timedelta(days=1)
+    panel = to_panel(table(times))
+    assert str(panel.freq) == freq
+    np.testing.assert_array_equal(panel.values, regular.values)
+    np.testing.assert_array_equal(panel.times[1:], regular.times[1:])
+    (note,) = panel.data_notes
+    assert note.kind == "shifted"
+    assert f"in row {row}" in str(note)
+
+
+def test_a_stamp_shifted_by_an_hour_is_named():
+    times = pd.date_range("2010-01-04", periods=60, freq="W").to_list()
+    times[5] += pd.Timedelta(hours=1)
+    with pytest.raises(FighterError, match="2010-02-14 01:00:00 of 'a' in row 5") as error:
+        to_panel(table(times))
+    assert (error.value.argument, error.value.value) == ("freq", "W")
+
+
+def test_values_that_cannot_be_squared_are_refused_with_their_place():
+    values = np.ones(10)
+    values[4] = 1e160
+    with pytest.raises(FighterError, match="'a' at 2020-01-05"):
+        to_panel(table(DAYS[:10]).assign(y=values))
+    with pytest.raises(FighterError, match="row 4") as error:
+        to_panel(table(DAYS[:10]).assign(f=values), past=["f"])
+    assert error.value.argument == "past"
+
+
+IRREGULAR = ("parking_raw", "glucose")  # their stamps have no grid
+HOURS = {
+    "parking_halfhour": "30min[Mon-Sun 08:00-16:30]",
+    "bank_calls": "5min[Mon-Fri 07:00-21:00]",
+}
+
+
+def test_real_tables_have_the_frequency_they_are_known_for(data_dir):
+    folder = data_dir / "zoo"
+    if not folder.is_dir():
+        pytest.skip("the zoo of real tables is not on this machine (../shared/data/zoo)")
+    for entry in json.loads((folder / "zoo.json").read_text())["tables"]:
+        name = entry["file"].removesuffix(".parquet")
+        if name in IRREGULAR:
+            continue
+        df = pd.read_parquet(folder / entry["file"])[["unique_id", "ds", "y"]]
+        panel = to_panel(df)
+        expected = HOURS.get(name, entry["freq"].split("-")[0])
+        assert (name, str(panel.freq)) == (name, expected)
+        assert panel.observed.sum() == df["y"].notna().sum()
+        if name in HOURS:
+            assert list(panel.freq.season) == entry["season"]
