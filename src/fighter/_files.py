@@ -121,8 +121,6 @@ def check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     remedy = "choose another folder, or remove it"
-    if not folder.is_dir():
-        raise FighterError(f"{folder} exists and is not a saved model: {remedy}")
     names = {path.name for path in folder.iterdir()}
     known = names & _KEYS.keys()
     for name in sorted(known):

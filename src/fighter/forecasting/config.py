@@ -102,8 +102,8 @@ class Training(Settings):
 
 # What a warm start may change: how the table is read, and how the network is trained.
 MAY_CHANGE = (
-    "training", "id_col", "time_col", "target_col", "missing_values", "validation", "seed",
-    "device", "verbose",
+    "training", "id_col", "time_col", "target_col", "date_format", "missing_values", "validation",
+    "seed", "device", "verbose",
 )  # fmt: skip
 _LISTS = {"level": Real, "quantiles": Real, "past": str, "future": str, "missing_values": Real}
 

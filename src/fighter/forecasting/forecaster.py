@@ -101,14 +101,13 @@ class Forecaster(Config, Estimator):
         """
         if y is not None:
             raise FighterError("the table holds the targets: leave it out", argument="y")
-        start = (self._fitted or self.fitted) if warm_start else None
+        config, start = self.copy(), (self._fitted or self.fitted) if warm_start else None
         world = World.join(self.device) if distributed else World()
         with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
-            config = self.copy()
             read = start.read_again if start else read_panel
-            panel = read(config, df, static)
             options = {"device": self.torch_device, "start": start, "world": world, **places}
-            self._fitted, self._rank = fit_panel(config, panel, **options), world.rank
+            fitted = fit_panel(config, read(config, df, static), **options)
+            self._fitted, self._rank = fitted, world.rank
             if folder and world.first:
                 _storage.write_folder(Path(folder), *pack(self._fitted))
         return self
