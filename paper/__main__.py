@@ -63,13 +63,24 @@ def _run(arguments: list[str]) -> int:
         hint = did_you_mean(name, COMMANDS)
         print(f"paper: there is no command {name!r}.{hint}\n\n{_usage()}", file=sys.stderr)
         raise SystemExit(2)
-    import tyro
-
     command = COMMANDS[name]
     function = getattr(import_module(command.module), command.function)
     if name == "study":  # the studies parse their own flags
         return function(rest)
-    return tyro.cli(function, prog=f"python -m paper {name}", args=rest) or 0
+    from fighter.cli.arguments import UsageError, help_page, parse, read_arguments, require
+    from fighter.cli.messages import in_flags
+
+    known = read_arguments(function)
+    if {"-h", "--help"} & set(rest):
+        print(help_page(f"python -m paper {name}", function, known))
+        return 0
+    try:
+        given = parse(known, rest)
+        require(known, given)
+    except UsageError as error:
+        print(f"paper: {in_flags(error)}", file=sys.stderr)
+        raise SystemExit(2) from None
+    return function(**given) or 0
 
 
 def _usage() -> str:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Literal
 
-from tyro.conf import Positional
-
 from fighter._files import check_target
 from fighter.benchmark.runs import Environment, usual_jobs
 
@@ -13,7 +11,7 @@ from .reproduction.scale import FULL, QUICK
 from .theory import check_all, render
 
 
-def theory(seed: int = 0, size: int = 8) -> int:
+def theory(*, seed: int = 0, size: int = 8) -> int:
     """Check every identity of the paper on fresh numbers, as printed and as corrected.
 
     Example: python -m paper theory --seed 3 --size 16
@@ -28,7 +26,8 @@ def theory(seed: int = 0, size: int = 8) -> int:
 
 
 def reproduce(
-    what: Positional[Literal["table1", "kappa", "agnews", "heatmaps", "backward", "all"]],
+    what: Literal["table1", "kappa", "agnews", "heatmaps", "backward", "all"],
+    *,
     quick: bool = False,
     jobs: int | None = None,
     results: Path | None = None,

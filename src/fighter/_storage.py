@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ._files import CHECKPOINT, CONFIG, WEIGHTS, atomic_write, own_folder
+from .data.columns import SeriesKey
 from .errors import FighterError, warn_user
 from .training import World
 from .training.checkpoint import check_like, read_tensors, write_tensors
@@ -241,9 +242,9 @@ def _plain(value: Any) -> Any:
 
 
 def read_id(value: Any) -> Any:
-    """Return an id as it was before it was saved."""
-    if isinstance(value, list):  # an id of several columns
-        return tuple(map(read_id, value))
+    """Return an id as it was before it was saved; a list is an id over several columns."""
+    if isinstance(value, list):
+        return SeriesKey(map(read_id, value))
     if not isinstance(value, dict):
         return value
     ((kind, text),) = value.items()

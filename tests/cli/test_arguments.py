@@ -126,7 +126,7 @@ def test_a_flag_is_read_ahead(texts):
 
 def test_the_help_shows_every_argument_once(monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    page = help_page("command", command, ARGUMENTS)
+    page = help_page("fighter command", command, ARGUMENTS)
     assert page.startswith("usage: fighter command MODEL [FILE] [flags]\n\nDo something.\n\n")
     assert all(len(line) <= 60 for line in page.splitlines())
     assert page.count("\n  --") == len(ARGUMENTS) - 2

@@ -55,6 +55,26 @@ def model(table, tmp_path_factory) -> Path:
     return folder
 
 
+def test_ids_in_several_columns(tmp_path, capsys):
+    long = make_table(60).melt("ds", var_name="item", value_name="sold")
+    table = pd.concat([long.assign(shop=1), long.assign(shop=2, sold=long.sold + 5)])
+    table.assign(remark="-").to_csv(tmp_path / "t.csv", index=False)
+    settings = ["--horizon", "2", "--lookback", "8", "--model", "repeat", "--quiet"]
+    ids = ["--id-col", "shop", "item", "--target-col", "sold", "--drop", "remark"]
+    command = ["forecast", str(tmp_path / "t.csv"), *settings, *ids, "--save", str(tmp_path / "m")]
+    assert main([*command, "--out", str(tmp_path / "f.csv")]) == 0
+    forecast = pd.read_csv(tmp_path / "f.csv")
+    assert forecast.columns.tolist() == ["shop", "item", "ds", "RepeatLast"]
+    assert forecast[["shop", "item"]].drop_duplicates().to_numpy().tolist() == [
+        [1, "a"], [1, "b"], [2, "a"], [2, "b"]
+    ]  # fmt: skip
+    assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "t.csv")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("(mean),(mean),")
+    assert main([*command[:-2], "--out", str(tmp_path / "f.csv"), "--id-col", "shop"]) == 1
+    assert "'shop', 'item'" in capsys.readouterr().err
+
+
 def start(*arguments: object, cwd: Path | None = None) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "fighter", *map(str, arguments)],
@@ -328,7 +348,7 @@ def test_a_bad_configuration_file_is_refused(table, tmp_path, capsys, text, mess
         ("", [], "is empty"),
         ("ds,y\n", [], "empty"),
         ("when,load\n2024-01-01,1\n", [], "--time-col ds: the table has no such column"),
-        ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "must hold numbers"),
+        ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "row 0 of column 'y' holds 'high'"),
         ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs look-back 12 + horizon 4"),
         (
             "ds,y\n2024-01-01,1\n",

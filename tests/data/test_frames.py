@@ -3,6 +3,7 @@ import json
 from dataclasses import asdict
 from decimal import Decimal
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fighter.data import Frequency, Scheme, forecast_table, future_values, to_panel
-from fighter.data.forecast_table import drop_column, first_row, plain_table
+from fighter.data.forecast_table import drop_column, plain_table
 from fighter.errors import FighterError
 
 from ..pairs import pairs
@@ -43,7 +44,7 @@ def long_table(ids=("b", "a"), times=HOURS) -> pd.DataFrame:
 
 
 NAMES = ["x", "a", "m"]
-CELL = st.one_of(st.none(), st.integers(-100, 100))
+CELL = st.sampled_from([None, -3, 5])  # few values, so that repeated rows may be equal
 STEP = st.integers(0, 23)
 LONG = st.lists(st.tuples(STEP, st.sampled_from(NAMES), CELL), min_size=12, max_size=40)
 WIDE = st.lists(st.tuples(STEP, CELL, CELL, CELL), min_size=6, max_size=30)
@@ -74,8 +75,11 @@ def test_wide_tables_agree_with_a_dictionary(backend, rows):
 def check_against_a_dictionary(table, cells, n_rows):
     """Compare a panel of shuffled rows, with gaps, repeats and empty cells, to a dictionary."""
     expected = {}
-    for step, name, value in cells:
-        expected.setdefault((step, name), value)
+    if any(expected.setdefault((step, name), value) != value for step, name, value in cells):
+        with pytest.raises(FighterError, match="repeated with other values") as error:
+            to_panel(table, freq="h")
+        assert error.value.argument == "id_col"
+        return
     names = tuple(dict.fromkeys(name for _, name, _ in cells))
     if any(all(v is None for (_, n), v in expected.items() if n == name) for name in names):
         with pytest.raises(FighterError, match="no observed value"):
@@ -269,6 +273,213 @@ def test_time_zones_are_kept_or_converted(backend):
     assert notes(panel) == [("zone", f"Time stamps of zone {zone} are kept on the local clock.")]
 
 
+# -- ids that are not named, or over several columns ---------------------------------------------
+
+DAYS = pd.date_range("2013-01-01", periods=40)
+
+
+def sales(**columns) -> pd.DataFrame:
+    """Sales of 3 stores and 5 items a day, whose ids are numbers."""
+    rng = np.random.default_rng(0)
+    keys = [(day, store, item) for day in DAYS for store in (1, 2, 3) for item in range(1, 6)]
+    table = pd.DataFrame(keys, columns=["date", "store", "item"])
+    return table.assign(sales=rng.poisson(20, len(keys)), **columns)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_id_columns_are_recognised(backend):
+    table = sales(year=2013, size=lambda t: t["store"] * 10, town=lambda t: "T" + str(t["item"][0]))
+    panel = to_panel(CONVERT[backend](pd.concat([table, table.tail(2)], ignore_index=True)))
+    assert (panel.id_cols, panel.target_col) == (("store", "item"), "sales")
+    assert panel.ids[:2] == ((1, 1), (1, 2))
+    assert str(panel.ids[1]) == "1 / 2"
+    assert panel.observed.sum() == len(table)
+    kinds = [note.kind for note in panel.data_notes]
+    assert kinds == ["layout", "duplicates", "unused"]
+    named = to_panel(
+        CONVERT[backend](table), id_col=["store", "item"], time_col="date", target_col="sales"
+    )
+    assert named.ids == panel.ids
+    np.testing.assert_array_equal(named.values, panel.values)
+    later = to_panel(CONVERT[backend](table.tail(150)), scheme=panel.scheme)
+    assert (later.ids, later.length) == (panel.ids, 10)
+
+
+def test_ids_are_recognised_beside_dates_as_objects():
+    table = sales().assign(date=lambda t: t["date"].dt.date, sales=1)
+    assert to_panel(table.assign(sales=lambda t: t["item"] * 2.5)).values.shape == (40, 15)
+    assert to_panel(table, target_col="sales").values.shape == (40, 15)
+
+
+def test_one_text_column_names_the_series():
+    table = long_table().rename(columns={"unique_id": "zone", "y": "load"})
+    panel = to_panel(table)
+    assert (panel.ids, panel.id_cols, panel.target_col) == (("b", "a"), ("zone",), "load")
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "argument", "named"),
+    [
+        (sales(price=lambda t: np.sqrt(t.index)), {}, "target_col", ["sales", "price"]),
+        (sales(), {"id_col": "store", "target_col": "sales"}, "id_col", ["store", "item"]),
+        (sales(), {"id_col": ["store", "shelf"]}, "id_col", ["item"]),
+        (sales(), {"drop": ["item"]}, "id_col", ["rows 0 and 1"]),
+        (long_table().drop(columns="unique_id"), {}, "id_col", ["rows 0 and 60"]),
+    ],
+)
+def test_unclear_ids_are_refused(table, arguments, argument, named):
+    with pytest.raises(FighterError) as error:
+        to_panel(table, **arguments)
+    assert error.value.argument == argument
+    for name in named:
+        assert name in error.value.reason
+
+
+def test_a_repeated_hour_with_other_values_is_refused():
+    """The flag differs in these rows, but it does not name series."""
+    table = pd.DataFrame({"ds": HOURS, "a": np.arange(60.0), "flag": [0, 1] * 30})
+    table = pd.concat([table, table.iloc[[7]].assign(a=0.5, flag=0)], ignore_index=True)
+    with pytest.raises(FighterError, match=r"rows 7 and 60 .* 7 and 0\.5 in 'a'") as error:
+        to_panel(table)
+    assert error.value.argument == "id_col"
+
+
+def test_repeated_rows_of_the_future_must_agree():
+    panel = to_panel(long_table().assign(f=1.0), future="f")
+    later = pd.date_range(HOURS[-1], periods=3, freq="h")[1:]
+    rows = pd.DataFrame({"ds": [*later, later[0]], "f": [1.0, 2.0, 1.0]})
+    assert future_values(panel, rows, 2)[:, 0, 0].tolist() == [1, 2]
+    with pytest.raises(FighterError, match="rows 0 and 2") as error:
+        future_values(panel, rows.assign(f=[1.0, 2.0, 3.0]), 2)
+    assert error.value.argument == "future"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_several_id_columns_come_out_again(backend):
+    table = CONVERT[backend](sales(item=lambda t: t["item"].astype(np.int16)))
+    panel = to_panel(table)
+    like = panel.like
+    ahead = panel.freq.future(panel.times[-1], 2)
+    out = forecast_table(
+        like, panel.ids, ahead, {"sales": np.ones((2, 15))}, axis=panel.axis, id_cols=panel.id_cols
+    )
+    schemas = [dict(nw.from_native(t).schema) for t in (table, out)]
+    assert list(schemas[1]) == ["store", "item", "date", "sales"]
+    assert all(schemas[0][name] == schemas[1][name] for name in ("store", "item", "date"))
+
+
+def test_several_id_columns_in_other_tables():
+    static = pd.DataFrame({"item": [1, 2, 1, 2], "store": [1, 1, 2, 2], "size": [1, 2, 3, 4]})
+    table = sales(promo=1.0).query("store < 3 and item < 3")
+    names = {"id_col": ("store", "item"), "target_col": "sales", "future": "promo"}
+    panel = to_panel(table, static=static, **names)
+    assert panel.static[:, 0].tolist() == [1, 2, 3, 4]
+    ahead = static.assign(date=DAYS[-1] + pd.Timedelta("1D"), promo=static["size"] * 2.0)
+    assert future_values(panel, ahead[::-1], 1)[0, :, 0].tolist() == [2, 4, 6, 8]
+    for change, argument in ((static.drop(columns="store"), "id_col"), (static[:3], "static")):
+        with pytest.raises(FighterError) as error:
+            to_panel(table, static=change, **names)
+        assert error.value.argument == argument
+    with pytest.raises(FighterError) as error:
+        future_values(panel, ahead.drop(columns="store"), 1)
+    assert error.value.argument == "id_col"
+
+
+# -- columns that are left out -------------------------------------------------------------------
+
+
+def test_parts_of_the_time_stamp_are_not_series():
+    days = pd.date_range("2023-11-20", periods=60)
+    parts = {
+        "year": days.year, "Month": days.month, "day": days.day, "dow": days.day_of_week,
+        "weekday": days.day_of_week + 1, "week": days.isocalendar().week.to_numpy(int),
+        "quarter": days.quarter.astype(float), "day_of_year": days.day_of_year, "index": range(60),
+    }  # fmt: skip
+    table = pd.DataFrame({"date": days, "a": 1.5, **parts})
+    panel = to_panel(table)
+    assert panel.ids == ("a",)
+    (note,) = panel.data_notes
+    assert note.kind == "unused"
+    assert all(repr(name) in str(note) for name in parts)
+    table.loc[3, list(parts)] = 5  # now they are something else
+    assert len(to_panel(table).ids) == 1 + len(parts)
+    hours = pd.date_range("2024-01-01", periods=60, freq="h", tz="Europe/Berlin")
+    assert to_panel(pd.DataFrame({"ds": hours, "a": 1.5, "hour": hours.hour})).ids == ("a",)
+    assert to_panel(pd.DataFrame({"ds": hours, "hour": hours.hour})).ids == ("hour",)  # alone
+
+
+def test_columns_are_chosen_and_dropped():
+    table = pd.DataFrame({"ds": HOURS, "a": 1.0, "b": 2.0, "t": 3.0, "remark": "fine"})
+    assert to_panel(table, columns=["b"]).ids == ("b",)
+    assert to_panel(table, columns=["b"], future=["t"]).ids == ("b",)
+    panel = to_panel(table, drop=["remark", "t"])
+    assert panel.ids == ("a", "b")
+    for argument in ("columns", "drop"):
+        with pytest.raises(FighterError) as error:
+            to_panel(table, **{argument: ["remarks"]})
+        assert (error.value.argument, error.value.value) == (argument, "remarks")
+    later = table.drop(columns="remark").assign(note="new", c=4.0)
+    again = to_panel(later, drop=["remark", "t"], scheme=panel.scheme)
+    assert again.ids == ("a", "b")
+    assert "'note', 'c'" in str(again.data_notes[-1])
+    assert to_panel(later[["ds", "c"]], scheme=panel.scheme).ids == ("c",)  # other series
+
+
+@pytest.mark.parametrize("cell", ["high", {}, 10**400, Decimal("sNaN")])
+def test_a_column_that_is_not_numeric_is_named(cell):
+    table = pd.DataFrame(
+        {"ds": HOURS[:3], "a": 1.0, "b": pd.Series([1.5, cell, 2.0], dtype=object)}
+    )
+    with pytest.raises(FighterError, match=r"row 1 of column 'b' .*drop"):
+        to_panel(table)
+    with pytest.raises(FighterError, match=r"'b'.*drop"):
+        to_panel(table.assign(b=np.nan))
+
+
+# -- numbers as text -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1,234.5", "12", "-1,000,000"], [1234.5, 12, -1e6]),
+        (["1.234,5", "12", "0,25"], [1234.5, 12, 0.25]),
+        (["1 234", "12", "1 000,5"], [1234, 12, 1000.5]),
+        (["12%", "13 %", "1.5%"], [12, 13, 1.5]),
+        (["$1,200.50", "-$3", "$0"], [1200.5, -3, 0]),
+        (["1.5", "-", "n.a."], [1.5, None, None]),
+        (["1.125", "NULL", "#N/A"], [1.125, None, None]),
+        (["1e3", " 2 ", ".5"], [1000, 2, 0.5]),
+    ],
+)
+def test_numbers_are_read_from_text(backend, cells, values):
+    panel = to_panel(CONVERT[backend](pd.DataFrame({"ds": [1, 2, 3], "y": cells})))
+    np.testing.assert_array_equal(panel.observed[:, 0], [v is not None for v in values])
+    np.testing.assert_allclose(panel.values[:, 0], [v or 0.0 for v in values])
+    plain = cells == ["1e3", " 2 ", ".5"]
+    assert ("text" in {note.kind for note in panel.data_notes}) != plain
+
+
+@pytest.mark.parametrize(
+    ("cells", "row"),
+    [(["1,234", "12"], 0), (["5", "x"], 1), (["1%", "2"], 0), (["1_000", "2"], 0),
+     (["(5)", "2"], 0), (["1,23,4", "2"], 0), (["1.2.3", "2"], 0)],
+)  # fmt: skip
+def test_unclear_numbers_are_refused(cells, row):
+    with pytest.raises(FighterError, match=f"row {row} of column 'y'") as error:
+        to_panel(pd.DataFrame({"ds": [1, 2], "y": cells}))
+    assert error.value.argument == "target_col"
+    assert repr(cells[row]) in error.value.reason
+
+
+def test_text_covariates_are_refused():
+    table = long_table().assign(holiday=["", "Easter"] * 60)
+    with pytest.raises(FighterError, match=r"row 1 .*encode categories") as error:
+        to_panel(table, future="holiday")
+    assert error.value.argument == "future"
+
+
 # -- refused tables and arguments ----------------------------------------------------------------
 
 
@@ -282,8 +493,7 @@ def test_time_zones_are_kept_or_converted(backend):
          r"mean 'dss'\?"),
         (lambda t: t.rename(columns={"ds": "stamp"}).astype({"stamp": str}), "time_col",
          r"'stamp', 'y'\. Name the column of the time stamps"),
-        (lambda t: t.assign(y="high"), None, "'y' must hold numbers but holds String such as 'h"),
-        (lambda t: t.assign(y=t["y"].astype(str)), None, "must hold numbers"),
+        (lambda t: t.assign(y="high"), "target_col", "row 0 of column 'y' holds 'high'"),
         (lambda t: t.assign(unique_id=[None, *t["unique_id"][1:]]), "id_col",
          "1 of 120 cells are empty, the first in row 0"),
         (lambda t: t.assign(ds=t["ds"].where(t.index != 3)), "time_col",
@@ -292,14 +502,24 @@ def test_time_zones_are_kept_or_converted(backend):
          "1 of 2 series have no observed value, 'a'"),
         (lambda t: t.assign(ds=t["ds"].where(t.index != 3, t["ds"] + pd.Timedelta("7min"))), "freq",
          "1 of 120 time stamps .* begins at 2024-03-30: 2024-03-30 03:07:00 of 'b' in row 3"),
-        (lambda t: t["y"], None, r"not Series; make it a table with .to_frame\(\)"),
-        (lambda t: {"y": [1]}, None, "not dict$"),
+        (lambda t: pl.Series(t["y"]), None, r"not Series; make it a table with .to_frame\(\)"),
+        (lambda t: 7, None, "not int$"),
+        (lambda t: "table.csv", None, "name of a file"),
+        (lambda t: {"y": [1], "ds": [1, 2]}, None, "not a table"),
         (lambda t: pd.concat([t, t[["y"]]], axis=1), None, "'y' appears more than once"),
         (lambda t: t.set_axis(pd.MultiIndex.from_product([["a"], t.columns]), axis=1), None,
          "several levels"),
+        (lambda t: t.rename(columns={"y": 1}).assign(**{"1": 2.0}), None, "1 and '1' are written"),
+        (lambda t: t.assign(unique_id=[[1]] * 120), "id_col", "holds list"),
+        (lambda t: t.assign(unique_id=[*t["unique_id"][1:], {1}]), "id_col", "holds set"),
+        (lambda t: t.assign(unique_id=pd.Series([np.ones(2), "a"] * 60)), "id_col", "ndarray"),
+        (lambda t: pa.table({"unique_id": [[1]], "ds": [1], "y": [1]}), "id_col", "holds list"),
+        (lambda t: t.assign(ds=pd.Series([{}, 1] * 60)), "time_col", "holds dict"),
+        (lambda t: t.assign(ds=pd.Series([Decimal("sNaN"), 1] * 60)), "time_col", "Decimal"),
+        (lambda t: t.assign(unique_id=pd.Series([Decimal("sNaN"), 1] * 60)), "id_col", "Decimal"),
         (lambda t: t[["ds"]], None, "no series: besides the time column 'ds' there is nothing"),
         (lambda t: t.drop(columns="unique_id").rename(columns={"y": "v"}).assign(city="Bonn"), None,
-         "'city' must hold numbers.*or drop it; in a long table"),
+         "row 0 of column 'city' holds 'Bonn'.*drop"),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_refused(change, argument, message):
@@ -314,12 +534,21 @@ def test_a_wrong_table_is_refused(change, argument, message):
         ({"freq": 1}, "freq", "'ds' holds time stamps; pass a frequency such as 'h'"),
         ({"id_col": "uniqe_id"}, "id_col", "Did you mean 'unique_id'"),
         ({"target_col": "z"}, "target_col", "it has 'unique_id', 'ds', 'y', 't', 'i'$"),
-        ({"future": "y"}, None, "'y' is the id, time or target"),
+        ({"future": "y"}, "future", "is the target column already"),
         ({"past": ["q"]}, "past", "no such column"),
         ({"future": ["q"]}, "future", "no such column"),
         ({"past": ["t"], "future": ["t"]}, "future", "'t' cannot be both"),
         ({"past": "i"}, "past", "2 rows are infinite, the first is row 3"),
         ({"missing_values": ["NA"]}, "missing_values", "'NA'"),
+        ({"missing_values": [10**400]}, "missing_values", "no cell can hold"),
+        ({"target_col": ["zz"]}, "target_col", "name of a column"),
+        ({"time_col": ["ds"]}, "time_col", "name of a column"),
+        ({"id_col": []}, "id_col", "name of a column"),
+        ({"id_col": [None]}, "id_col", "name of a column"),
+        ({"past": [3]}, "past", "no such column"),
+        ({"drop": ["ds"]}, "drop", "time column"),
+        ({"target_col": "unique_id"}, "target_col", "id column already"),
+        ({"id_col": ["unique_id", "ds"]}, "time_col", "id column already"),
     ],
 )
 def test_a_wrong_argument_is_refused(arguments, argument, message):
@@ -346,6 +575,37 @@ def test_an_unclear_time_column_is_refused():
     with pytest.raises(FighterError, match="several columns could be the time, 'p', 'q'") as error:
         to_panel(pd.DataFrame({"p": HOURS, "q": HOURS, "v": 1.0}))
     assert error.value.argument == "time_col"
+
+
+def test_simple_python_data_is_a_table():
+    index = pd.DatetimeIndex(HOURS[:3])
+    for table, ids in [
+        (pd.Series([1.0, 2.0, 3.0], index), ("y",)),
+        (pd.Series([1.0, 2.0, 3.0], index, name="load"), ("load",)),
+        ({"ds": list(index), "a": [1, 2, 3]}, ("a",)),
+        ([{"ds": stamp, "a": i + 1} for i, stamp in enumerate(index)], ("a",)),
+    ]:
+        panel = to_panel(table, past=None, missing_values=None)
+        assert panel.ids == ids
+        assert panel.values[:, 0].tolist() == [1, 2, 3]
+
+
+def test_unusual_columns_of_numbers():
+    big = pa.table({"ds": [1, 2, 3], "y": [2**53 + 1, None, 2]})
+    assert to_panel(big).values[:, 0].tolist() == [2.0**53, 0, 2]
+    sparse = pd.DataFrame({"ds": [1, 2, 3], "a": pd.arrays.SparseArray([1.0, 0.0, 2.0])})
+    assert to_panel(sparse).values[:, 0].tolist() == [1, 0, 2]
+
+
+def test_ids_in_a_dictionary_of_pyarrow():
+    ids = pa.array([0, 0, 1, 1]).dictionary_encode()
+    table = pa.table({"unique_id": ids, "ds": [1, 2, 1, 2], "y": [1.0, 2, 3, 4]})
+    panel = to_panel(table)
+    out = forecast_table(
+        panel.like, panel.ids, np.array([3]), {"y": np.ones((1, 2))}, axis=panel.axis
+    )
+    assert out.schema.field("unique_id").type == ids.type
+    assert out["unique_id"].to_pylist() == [0, 1]
 
 
 # -- covariates ----------------------------------------------------------------------------------
@@ -449,6 +709,22 @@ def test_static_columns():
         with pytest.raises(FighterError, match=message) as error:
             to_panel(long_table(), static=change, scheme=panel.scheme)
         assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("future", [True, False])
+def test_where_series_with_empty_last_cells_end(wide, future):
+    """Only rows after the last target that hold future covariates are not part of a series."""
+    long = long_table().assign(f=1.0)
+    long.loc[58:59, "y"] = np.nan  # the last two of 'b'
+    table = long
+    if wide:
+        table = long.pivot(index="ds", columns="unique_id", values="y").reset_index().assign(f=1.0)
+    panel = to_panel(table, future="f" if future else (), drop=() if future else ["f"])
+    end = dict(zip(panel.ids, panel.ends.tolist(), strict=True))
+    assert end == {"a": 60, "b": 58 if future and not wide else 60}
+    told = [str(note) for note in panel.data_notes if "forecasts begin" in str(note)]
+    assert len(told) == (end["b"] == 60)
 
 
 def test_one_covariate_and_one_missing_value_need_no_list():
@@ -611,12 +887,11 @@ def test_plain_tables_rows_and_columns(backend):
     table = CONVERT[backend](long_table())
     panel = to_panel(table)
     columns = {"when": panel.times[:2], "share": [0.5, None]}
-    out = plain_table(first_row(table), columns, panel.axis, time_columns=["when"])
+    out = plain_table(table, columns, panel.axis, time_columns=["when"])
     assert type(out) is type(table)
     out = out if backend == "pandas" else out.to_pandas()
     assert out["when"].tolist() == list(HOURS[:2])
     assert out["share"].isna().tolist() == [False, True]
-    assert len(first_row(table)) == 1
     dropped = drop_column(table, "y")
     names = dropped.column_names if backend == "pyarrow" else list(dropped.columns)
     assert names == ["unique_id", "ds"]

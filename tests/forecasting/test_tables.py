@@ -1,6 +1,8 @@
 """From tables of all kinds to forecasts."""
 
 import datetime as dt
+from contextlib import nullcontext
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from fighter import FighterError
+from fighter import FighterError, Forecaster
 from fighter.errors import DataWarning
 from fighter.models import MODELS
 
@@ -48,6 +50,58 @@ def test_every_table_type_and_layout_gives_the_same_forecast(backend, shape):
         assert found[names[0]] == expected.unique_id.tolist()
         assert [pd.Timestamp(t) for t in found[names[1]]] == expected.ds.tolist()
         assert found["Fighter"] == pytest.approx(expected.Fighter.tolist(), rel=1e-6)
+
+
+def shops() -> pd.DataFrame:
+    """Return sales of two shops and two items, in a table that names its ids by numbers."""
+    df = waves(60, ids=("1 a", "1 b", "2 a", "2 b"))
+    keys = df.unique_id.str.split(" ", expand=True)
+    return pd.DataFrame({"ds": df.ds, "shop": keys[0].astype(int), "item": keys[1], "sold": df.y})
+
+
+@pytest.mark.parametrize("backend", CONVERT)
+@pytest.mark.parametrize("named", [True, False])
+def test_ids_over_several_columns(tmp_path, backend, named):
+    names = {"id_col": ["shop", "item"], "target_col": "sold"} if named else {}
+    table = CONVERT[backend](shops())
+    with nullcontext() if named else pytest.warns(DataWarning, match="'shop', 'item'"):
+        small("repeat", **names).fit(table).save(tmp_path / "m")
+    model = Forecaster.load(tmp_path / "m")
+    scores, windows = model.evaluate(table), model.cross_validation(table) if named else None
+    for out in (model.predict(), model.predict(table), scores, windows):
+        if out is not None:
+            found = rows_of(out)
+            assert list(found)[:2] == ["shop", "item"]
+            keys = dict.fromkeys(zip(found["shop"], found["item"], strict=True))
+            assert list(keys) == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+    subset = CONVERT[backend](shops().query("shop == 1"))
+    assert rows_of(model.predict(subset))["shop"] == [1] * 12
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_ids_over_several_columns_are_explained(tmp_path):
+    model = tiny().fit(shops())
+    graph = model.explain(unique_id=(2, "a"))
+    assert graph.target == (2, "a")
+    assert graph.summary().startswith("2 / a at ")
+    assert set(graph.edges().target) == {"2 / a"}
+    assert rows_of(replace(graph, like="polars").edges(top=1))["target"] == ["2 / a"]
+    assert model.explain(unique_id=[1, "b"]).target == (1, "b")
+    with pytest.raises(FighterError) as error:
+        model.explain(unique_id=(3, "a"))
+    assert error.value.argument == "unique_id"
+    assert "2 of 4 series" in model.save_page(tmp_path / "a.html", first=((1, "a"), 1), most=2)
+
+
+def test_columns_that_are_left_out_may_be_missing_later():
+    table = wide(waves(60)).reset_index()
+    model = small("repeat", drop=["note"]).fit(table.assign(note="text"))
+    expected = model.predict()
+    assert model.predict(table).equals(expected)
+    with pytest.warns(DataWarning, match="'extra'"):
+        assert model.predict(table.assign(extra="new")).equals(expected)
+    chosen = small("repeat", columns=["a"]).fit(table)
+    assert chosen.predict().unique_id.unique().tolist() == ["a"]
 
 
 def test_the_order_of_rows_and_ids_does_not_matter():
@@ -195,7 +249,7 @@ def test_a_table_that_is_too_short_is_refused_with_the_numbers():
     [
         (lambda df: df.head(0), "empty"),
         (lambda df: df.rename(columns={"y": "Y"}), "target_col='y'.*Did you mean 'Y'"),
-        (lambda df: df.assign(y=df.y.astype(str) + "x"), "must hold numbers"),
+        (lambda df: df.assign(y=df.y.astype(str) + "x"), "which is not a number"),
         (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
         (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value, 'b'"),
         (lambda df: df.to_numpy(), "pandas, polars or pyarrow"),
@@ -355,3 +409,15 @@ def test_tiny_values_are_forecast():
     df = pd.DataFrame({"ds": range(30), "y": 1e-50 * np.arange(30.0)})
     forecast = small("repeat", horizon=1).fit(df).predict()["RepeatLast"]
     np.testing.assert_allclose(forecast, 2.9e-49, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("freq", "shift"), [("W", "1D"), ("h", "30min"), ("B", "10h")])
+def test_later_rows_on_another_grid_are_refused_with_their_stamp(freq, shift):
+    times = pd.date_range("2024-01-01", periods=70, freq=freq)
+    df = pd.DataFrame({"ds": times, "y": np.arange(70.0)})
+    model = small("repeat", horizon=3).fit(df[:60])
+    later = df[60:].assign(ds=times[60:] + pd.Timedelta(shift))
+    with pytest.raises(FighterError) as error:
+        model.predict(later)
+    assert (error.value.argument, error.value.value) == ("freq", freq)
+    assert f"{later['ds'].iloc[0]:%Y-%m-%d}" in str(error.value)

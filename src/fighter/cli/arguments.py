@@ -263,10 +263,10 @@ def _is_flag(text: str) -> bool:
 # ---- help --------------------------------------------------------------------------------------
 
 
-def help_page(name: str, function: Any, arguments: Sequence[Argument]) -> str:
+def help_page(program: str, function: Any, arguments: Sequence[Argument]) -> str:
     """Return the help of a command, as wide as the terminal and at most 100 columns."""
     width = min(shutil.get_terminal_size().columns, 100)
-    parts = [usage(name, arguments, width), _fill(read_docs(function)[0], width)]
+    parts = [usage(program, arguments, width), _fill(read_docs(function)[0], width)]
     positional = [a for a in arguments if a.positional]
     groups = {"": positional} | {
         group: [a for a in arguments if not a.positional and a.group == group] for group in GROUPS
@@ -278,9 +278,9 @@ def help_page(name: str, function: Any, arguments: Sequence[Argument]) -> str:
     return "\n\n".join(parts)
 
 
-def usage(name: str, arguments: Sequence[Argument], width: int = 100) -> str:
+def usage(program: str, arguments: Sequence[Argument], width: int = 100) -> str:
     """Return the usage line of a command."""
-    words = [f"fighter {name}"]
+    words = [program]
     for a in arguments:
         if a.positional:
             words.append(a.flag if a.default is REQUIRED else f"[{a.flag}]")

@@ -41,7 +41,7 @@ def describe(folder: Path) -> dict[str, Any]:
     plan, context, scheme = loaded.plan, loaded.fitted.context, loaded.fitted.preprocessing.scheme
     freq, origin = context.freq, loaded.fitted.preprocessing.origin
     weights = folder / WEIGHTS
-    ids = [loaded.id_col] if isinstance(loaded.id_col, str) else list(loaded.id_col)
+    ids = list(loaded.fitted.context.id_cols)
     return {
         "model": plan.model.name,
         "network": plan.model.describe(),

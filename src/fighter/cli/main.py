@@ -157,7 +157,7 @@ def _call(name: str, target: Callable[..., Any], texts: list[str]) -> int:
             others = [a for a in own if a.name != "settings"]
             arguments = [*others, *setting_arguments(settings), CONFIG]
         if {"-h", "--help"} & set(texts):
-            print(help_page(name, target, arguments))
+            print(help_page(f"fighter {name}", target, arguments))
             return 0
         given = parse(arguments, texts, explain)
         values = {a.name: given.pop(a.name) for a in own if a.name in given}

@@ -20,7 +20,7 @@ def forecast_table(
     columns: Mapping[str, np.ndarray],
     *,
     axis: TimeAxis,
-    id_col: str = "unique_id",
+    id_cols: Sequence[str] = ("unique_id",),
     time_col: str | None = None,
     time_columns: Sequence[str] = (),
 ) -> Any:
@@ -28,27 +28,27 @@ def forecast_table(
 
     Args:
         like: a table whose library and id type to use; or "pandas", "polars" or "pyarrow".
-        ids: the N series.
+        ids: the N series; tuples if there are several id columns.
         times: time stamps of the S rows of each series, ``int64 [S]``. They may repeat, as the
             windows of a cross-validation do.
         columns: values by column name, ``[S, N]``, or ``[S]`` if all series share them.
         axis: type of the time columns.
-        id_col: name of the id column (default: "unique_id").
+        id_cols: names of the id columns (default: "unique_id").
         time_col: name of the time column (default: that of ``axis``).
         time_columns: names of further columns that hold time stamps, such as "cutoff".
     """
-    backend, id_type = _table_type(like, id_col)
+    backend, types = _table_type(like)
     series, steps = len(ids), len(times)
 
     def rows(values: np.ndarray) -> np.ndarray:  # [S, N] or [S] -> [N * S]
         return np.tile(values, series) if values.ndim == 1 else values.T.flatten()
 
     time_col = time_col or axis.name
-    names = [name for name in ids for _ in range(steps)]
-    table = {
-        id_col: nw.new_series(id_col, names, id_type, backend=backend),
-        time_col: axis.write(rows(np.asarray(times)), time_col, backend),
-    }
+    table = {}
+    for place, name in enumerate(id_cols):
+        cells = [own[place] if len(id_cols) > 1 else own for own in ids for _ in range(steps)]
+        table[name] = _id_column(name, cells, types.get(name), backend)
+    table[time_col] = axis.write(rows(np.asarray(times)), time_col, backend)
     for name, values in columns.items():
         values = np.asarray(values)
         if values.shape not in ((steps,), (steps, series)):
@@ -65,20 +65,18 @@ def forecast_table(
 def plain_table(
     like: Any, columns: Mapping[str, Any], axis: TimeAxis, time_columns: Sequence[str] = ()
 ) -> Any:
-    """Make a table of the type of ``like`` from columns of equal length."""
-    backend, _ = _table_type(like, "")
+    """Make a table of the type of ``like`` from columns of equal length.
+
+    Ids over several columns are written as text, such as ``1 / 2``.
+    """
+    backend, _ = _table_type(like)
     table = {
         name: axis.write(np.asarray(values), name, backend)
         if name in time_columns
-        else nw.new_series(name, list(values), backend=backend)
+        else nw.new_series(name, [_written(v) for v in values], backend=backend)
         for name, values in columns.items()
     }
     return nw.from_dict(table).to_native()
-
-
-def first_row(table: Any) -> Any:
-    """Return the first row, enough to serve as ``like``: untyped pandas columns need one cell."""
-    return nw.from_native(table).head(1).to_native()
 
 
 def drop_column(table: Any, name: str) -> Any:
@@ -86,16 +84,34 @@ def drop_column(table: Any, name: str) -> Any:
     return nw.from_native(table).drop(name).to_native()
 
 
-def _table_type(like: Any, id_col: str) -> tuple[Any, Any]:
-    """Return the library of ``like`` and the type of its id column, None if it has none."""
+def _written(cell: Any) -> Any:
+    return str(cell) if isinstance(cell, tuple) else cell
+
+
+def _id_column(name: str, cells: list, kind: Any, backend: Any) -> nw.Series:
+    """Make an id column of type ``kind``; None leaves the type to the library."""
+    if not isinstance(kind, nw.dtypes.DType) and kind is not None:  # a dictionary of pyarrow
+        import pyarrow
+
+        array = pyarrow.array(cells, kind.value_type).dictionary_encode().cast(kind)
+        return nw.from_native(pyarrow.chunked_array([array]), series_only=True).alias(name)
+    return nw.new_series(name, cells, kind, backend=backend)
+
+
+def _table_type(like: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return the library of ``like`` and the types of its columns, as far as it has any."""
     if isinstance(like, str):
         if like not in LIBRARIES:
             needed = f"a table or one of {listing(LIBRARIES)}"
             raise FighterError(f"needs {needed}", argument="like", value=like)
-        return nw.Implementation.from_backend(like), None
+        return nw.Implementation.from_backend(like), {}
     frame = nw.from_native(like)
-    id_type = frame.collect_schema().get(id_col)
-    if isinstance(id_type, nw.Object | nw.Unknown):
-        id_type = None
     backend = nw.Implementation.POLARS if isinstance(frame, nw.LazyFrame) else frame.implementation
-    return backend, id_type
+    types: dict[str, Any] = {
+        name: kind
+        for name, kind in frame.collect_schema().items()
+        if not isinstance(kind, nw.Object | nw.Unknown)
+    }
+    if backend.is_pyarrow():  # narwhals knows only dictionaries of text
+        types |= {f.name: f.type for f in like.schema if hasattr(f.type, "value_type")}
+    return backend, types

@@ -8,10 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, open_frame
-from .forecast_table import first_row
+from .columns import (
+    as_table,
+    column_name,
+    column_names,
+    factorise,
+    listing,
+    missing_column,
+    open_frame,
+)
 from .frequency import Frequency
 from .layout import (
+    DEFAULT_ID,
+    DEFAULT_TARGET,
     LARGEST_VALUE,
     Layout,
     find_time_column,
@@ -31,26 +40,31 @@ from .time_grid import TimeGrid, first_rows, place_covariates
 def to_panel(
     table: Any,
     *,
-    id_col: str = "unique_id",
+    id_col: str | Sequence[str] = DEFAULT_ID,
     time_col: str = "ds",
-    target_col: str = "y",
+    target_col: str = DEFAULT_TARGET,
     freq: str | int | Frequency | None = None,
     date_format: str | None = None,
-    past: str | Sequence[str] = (),
-    future: str | Sequence[str] = (),
+    past: str | Sequence[str] | None = (),
+    future: str | Sequence[str] | None = (),
     static: Any = None,
-    missing_values: float | Sequence[float] = (),
+    missing_values: float | Sequence[float] | None = (),
+    columns: Sequence[str] | None = (),
+    drop: Sequence[str] | None = (),
     scheme: Scheme | None = None,
 ) -> Panel:
     """Read a table onto a regular time grid.
 
     ``to_panel(df)`` reads a long table ``unique_id, ds, y``, a single series ``ds, y``, or a wide
-    table with one column per series. Rows may come in any order. Of repeated time stamps the first
-    row is kept. Gaps and empty cells are not observed. ``panel.data_notes`` say what was found.
+    table with one column per series. Rows may come in any order. Of equal rows the first is kept;
+    rows of one series and time whose values differ are refused. Gaps and empty cells are not
+    observed. A long table whose id columns are not named is recognised if only one reading makes
+    sense. ``panel.data_notes`` say what was found.
 
     Args:
-        table: a pandas, polars or pyarrow table.
-        id_col: id column of a long table (default: "unique_id").
+        table: a pandas, polars or pyarrow table, a pandas series with a time index, a dictionary of
+            columns, or a list of rows.
+        id_col: id column or columns of a long table (default: "unique_id").
         time_col: time column (default: "ds", or the only column that looks like one).
         target_col: target column of a long table or a single series (default: "y").
         freq: frequency of the time stamps (default: inferred).
@@ -59,19 +73,36 @@ def to_panel(
         future: covariates also known in the future.
         static: table of static covariates, one row per series.
         missing_values: numbers that stand for missing data, such as -9999.
+        columns: read only these columns, and those named above (default: all).
+        drop: columns to leave out.
         scheme: ``panel.scheme`` of an earlier table, which this one then follows.
     """
-    past = _names(past) or tuple(scheme.past_names if scheme else ())
-    future = _names(future) or tuple(scheme.future_names if scheme else ())
+    id_cols, time_col = column_names(id_col, "id_col"), column_name(time_col, "time_col")
+    target_col = column_name(target_col, "target_col")
+    if not id_cols:
+        raise FighterError("needs the name of a column", argument="id_col", value=id_col)
+    if scheme and (id_cols, target_col) == ((DEFAULT_ID,), DEFAULT_TARGET):
+        id_cols, target_col = scheme.id_cols, scheme.target_col  # they may have been recognised
+    past, future = column_names(past, "past"), column_names(future, "future")
+    past = past or tuple(scheme.past_names if scheme else ())
+    future = future or tuple(scheme.future_names if scheme else ())
     marks = _marks(missing_values)
     if both := set(past) & set(future):
         reason = f"{listing(sorted(both))} cannot be both a past and a future covariate"
         raise FighterError(reason, argument="future", value=future)
     given = scheme.freq if freq is None and scheme else freq
-    like = TimeAxis(**scheme.axis) if scheme else None
-    integer = given is not None and Frequency.parse(given).unit == "integer"
     layout = read_layout(
-        table, id_col, time_col, target_col, (*past, *future), like, date_format, integer
+        table,
+        id_cols,
+        time_col,
+        target_col,
+        dict.fromkeys(past, "past") | dict.fromkeys(future, "future"),
+        like=TimeAxis(**scheme.axis) if scheme else None,
+        date_format=date_format,
+        integer=given is not None and Frequency.parse(given).unit == "integer",
+        columns=column_names(columns, "columns"),
+        drop=column_names(drop, "drop"),
+        known=scheme.series_cols if scheme else None,
     )
     layout, step = _frequency(layout, given)
     grid = TimeGrid.of(layout, step, inferred=given is None)
@@ -85,11 +116,12 @@ def to_panel(
     # In a long table with such rows, each series ends with its own last target.
     rows = observed[:length] if future and not wide else present
     ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
-    notes = _axis_notes(layout, step, told, given is None) + list(grid.notes)
+    notes = [*layout.notes, *_axis_notes(layout, step, told, given is None), *grid.notes]
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
         notes.append(DataNote("missing", f"{what}; treated as not observed."))
+    notes += _describe_ends(observed[:length], ends, layout.ids)
     notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
     ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
     if not wide:  # do not fill in covariates after the end of a series
@@ -99,11 +131,13 @@ def to_panel(
     encoded, names, categories = None, (), {}
     if static is not None:
         earlier = scheme.static_categories if scheme else None
-        encoded, names, categories = encode_static(static, layout.ids, id_col, earlier)
+        encoded, names, categories = encode_static(static, layout.ids, layout.id_cols, earlier)
     return Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
-        (*notes, *ahead_notes, *behind_notes), ends, like=first_row(table),
+        (*notes, *ahead_notes, *behind_notes), ends, id_cols=layout.id_cols,
+        target_col=layout.target_col, series_cols=layout.series_cols,
+        like=layout.frame.head(1).to_native(),
     )  # fmt: skip
 
 
@@ -112,7 +146,6 @@ def future_values(
     table: Any,
     horizon: int,
     *,
-    id_col: str = "unique_id",
     time_col: str | None = None,
     needed: np.ndarray | None = None,
     missing_values: float | Sequence[float] = (),
@@ -121,10 +154,10 @@ def future_values(
 
     Args:
         panel: the history.
-        table: a row per (id, time), or per time if all series share the values; rows of other
-            times are ignored. None for the rows of the first table that follow its last target.
+        table: a row per (id, time), with the id columns of the panel, or per time if all series
+            share the values; rows of other times are ignored. None for the rows of the first table
+            that follow its last target.
         horizon: number of steps.
-        id_col: id column of the table (default: "unique_id").
         time_col: time column of the table (default: that of the panel).
         needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).
         missing_values: numbers that stand for missing data, such as -9999.
@@ -139,25 +172,28 @@ def future_values(
         values[: len(ahead)] = ahead
     else:
         time_col = time_col or panel.axis.name
-        frame, _ = open_frame(lift_index(table, id_col, time_col))
+        table = lift_index(as_table(table, "future"), panel.id_cols, time_col)
+        frame, _ = open_frame(table, "future")
         axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
-            remedy = "use the same type in both"
-            raise FighterError(f"the table of future covariates has {kinds}; {remedy}")
+            reason = f"the table of future covariates has {kinds}; use the same type in both"
+            raise FighterError(reason, argument="future")
         cells = read_numbers(frame, names, "future", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
-        if id_col in frame.columns:
-            table_ids, codes = factorise(frame[id_col])
+        if given := [name for name in panel.id_cols if name in frame.columns]:
+            if len(given) < len(panel.id_cols):
+                lacking = next(name for name in panel.id_cols if name not in given)
+                raise missing_column(lacking, "id_col", frame.columns)
+            table_ids, codes = factorise(frame, panel.id_cols)
             column_of = {name: i for i, name in enumerate(ids)}
             series = np.array([column_of.get(name, -1) for name in table_ids])[codes]
             rows = np.flatnonzero(use & (series >= 0))
-            rows = rows[first_rows(steps[rows] * len(ids) + series[rows])]
+            rows = _first_of(rows, steps * len(ids) + series, cells)
             values[steps[rows], series[rows]] = cells[rows]
         else:
-            rows = np.flatnonzero(use)
-            rows = rows[first_rows(steps[rows])]
+            rows = _first_of(np.flatnonzero(use), steps, cells)
             values[steps[rows]] = cells[rows, None]
     if needed is not None:
         values[:, ~needed] = 0.0
@@ -170,6 +206,19 @@ def future_values(
         reason = f"{what} {when}; the first is {first}; pass a table with these rows"
         raise FighterError(reason, argument="future")
     return values
+
+
+def _first_of(rows: np.ndarray, slots: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return the first of the ``rows`` of each slot; refuse further ones with other values."""
+    kept = rows[first_rows(slots[rows])]
+    first = kept[np.searchsorted(slots[kept], slots[rows])]
+    differ = ~((cells[rows] == cells[first]) | (np.isnan(cells[rows]) & np.isnan(cells[first])))
+    if differ.any():
+        place = differ.any(axis=1).argmax()
+        where = f"rows {first[place]} and {rows[place]} of the table of future covariates"
+        reason = f"{where} have the same time and series but other values; keep one"
+        raise FighterError(reason, argument="future")
+    return kept
 
 
 def _place_targets(
@@ -197,9 +246,20 @@ def _place_targets(
     if (silent := ~observed.any(axis=0)).any():
         ids = [layout.ids[i] for i in np.flatnonzero(silent)]
         what = f"{len(ids)} of {len(layout.ids)} series have no observed value"
-        raise FighterError(f"{what}, {listing(ids, 3)}; drop them")
+        remedy = "leave the columns out (drop)" if layout.series_cols else "leave them out"
+        raise FighterError(f"{what}, {listing(ids, 3)}; {remedy}")
     values[~observed] = 0.0
     return values, observed, empty, notes
+
+
+def _describe_ends(observed: np.ndarray, ends: np.ndarray, ids: tuple) -> list[DataNote]:
+    """Describe series whose last rows have no observed value: they are forecast after these."""
+    empty = ends - (len(observed) - observed[::-1].argmax(axis=0))
+    if not empty.any():
+        return []
+    what = f"{int((empty > 0).sum())} series end in rows without an observed value"
+    most = f"{ids[empty.argmax()]!r} in {empty.max()} of them"
+    return [DataNote("missing", f"{what}, {most}; forecasts begin after the last row.")]
 
 
 def _frequency(layout: Layout, freq: str | int | Frequency | None) -> tuple[Layout, Frequency]:
@@ -231,16 +291,19 @@ def _local_clock(layout: Layout, step: Frequency) -> tuple[Layout, Frequency]:
     return replace(layout, axis=axis, times=times), own
 
 
-def _names(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def _marks(missing_values: float | Sequence[float]) -> tuple[float, ...]:
-    marks: tuple[Any, ...] = tuple(np.atleast_1d(np.asarray(missing_values, object)))
-    for mark in marks:
+def _marks(missing_values: float | Sequence[float] | None) -> tuple[float, ...]:
+    if missing_values is None:
+        return ()
+    marks = []
+    for mark in np.atleast_1d(np.asarray(missing_values, object)):
         if not isinstance(mark, Real):
             raise FighterError("needs numbers", argument="missing_values", value=mark)
-    return tuple(float(mark) for mark in marks)
+        try:
+            marks.append(float(mark))
+        except OverflowError:
+            reason = "holds a number that no cell can hold; leave it out"
+            raise FighterError(reason, argument="missing_values") from None
+    return tuple(marks)
 
 
 def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> list[DataNote]:

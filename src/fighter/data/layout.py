@@ -1,18 +1,30 @@
 """The layout of a table: which columns are ids, times, targets and covariates."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, missing_column, numbers, open_frame
+from .columns import (
+    as_table,
+    factorise,
+    is_missing,
+    listing,
+    missing_column,
+    numbers,
+    open_frame,
+)
+from .keys import distinct_rows, find_keys, is_constant, is_redundant
+from .notes import DataNote
+from .numerals import parse_numerals
 from .time_axis import TimeAxis
 
 LARGEST_VALUE = 1e150  # its square still fits in float64
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
+DEFAULT_ID, DEFAULT_TARGET = "unique_id", "y"
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,51 @@ class Layout:
     series: np.ndarray | None  # int64 [rows], or None for a wide table
     targets: np.ndarray  # float64 [rows, 1] long, [rows, N] wide
     unused: tuple[str, ...] = ()
+    id_cols: tuple[str, ...] = (DEFAULT_ID,)
+    target_col: str = DEFAULT_TARGET
+    series_cols: tuple[str, ...] = ()  # of a wide table
+    covariates: tuple[str, ...] = ()
+    notes: tuple[DataNote, ...] = ()
+
+    def check_repeats(self, rows: np.ndarray | slice, slots: np.ndarray, kept: np.ndarray) -> None:
+        """Refuse rows of the same slot whose values differ.
+
+        ``slots`` has the slot of each of these ``rows``, ``kept`` the place of the first one of
+        each slot, in the order of the slots.
+        """
+        rows = np.arange(len(self.times))[rows]
+        first = rows[kept[np.searchsorted(slots[kept], slots)]]
+        again = first != rows
+        first, repeats = first[again], rows[again]
+        covariates = [numbers(self.frame[name]) for name in self.covariates]
+        cells = np.column_stack([self.targets, *covariates])
+        one, other = cells[first], cells[repeats]
+        differ = ~((one == other) | (np.isnan(one) & np.isnan(other)))
+        if not differ.any():
+            return
+        place = int(differ.any(axis=1).argmax())
+        earlier, row, column = int(first[place]), int(repeats[place]), int(differ[place].argmax())
+        names = (*(self.series_cols or (self.target_col,)), *self.covariates)
+        where = f"rows {earlier} and {row} have the same time"
+        if self.series is not None:
+            where += f" and the same id {self.ids[self.series[row]]!r}"
+        values = f"{cells[earlier, column]:g} and {cells[row, column]:g} in {names[column]!r}"
+        count = f"{int(differ.any(axis=1).sum())} rows are repeated with other values"
+        raise FighterError(
+            f"{count}: {where} but {values}; {self._about_keys(rows, slots)}", argument="id_col"
+        )
+
+    def _about_keys(self, rows: np.ndarray, slots: np.ndarray) -> str:
+        """Say how rows that repeat with other values could be told apart."""
+        frame = self.frame[rows]
+        distinct = distinct_rows(frame, slots)
+        codes = np.unique(slots[distinct], return_inverse=True)[1]
+        rest = [*self.unused, *self.series_cols]
+        own = self.id_cols if self.series is not None else ()
+        if found := find_keys(frame[distinct], rest, codes):
+            sets = " or ".join(listing((*own, *key)) for key in found)
+            return f"if further columns name the series, pass them all as ids: {sets}"
+        return "name the columns that tell the series apart as ids, or keep one row of each time"
 
 
 def is_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
@@ -45,7 +102,8 @@ def read_numbers(
     for name in names:
         if name not in frame.columns:
             raise missing_column(name, argument, frame.columns)
-    columns = [numbers(frame[name]) for name in names]
+    frame, _ = read_text(frame, dict.fromkeys(names, argument))
+    columns = [numbers(frame[name], argument) for name in names]
     columns = [np.where(is_marked(column, marks), np.nan, column) for column in columns]
     for name, column in zip(names, columns, strict=True):
         if (infinite := np.isinf(column)).any():
@@ -58,63 +116,216 @@ def read_numbers(
     return np.stack(columns, axis=1) if columns else np.zeros((len(frame), 0))
 
 
+def read_text(
+    frame: nw.DataFrame, roles: Mapping[str, str | None]
+) -> tuple[nw.DataFrame, list[DataNote]]:
+    """Replace columns of text that hold numbers by these numbers, and say what was not plain.
+
+    ``roles`` has the columns to look at, each with the argument that named it.
+    """
+    notes, read = [], []
+    for name, argument in roles.items():
+        cells = _text_cells(frame[name])
+        if cells is None:
+            continue
+        alternative = {
+            None: "leave the column out (drop), or name the id and target columns of a long table",
+            "target_col": "correct it or leave it empty",
+        }.get(argument, "encode categories as numbers, such as one column of 0 and 1 for each")
+        values, remark = parse_numerals(cells, name, argument, alternative)
+        series = nw.Series.from_numpy(name, values, backend=frame.implementation)
+        read.append(series)
+        if remark:
+            notes.append(DataNote("text", f"Text in column {name!r} was read: {remark}."))
+    return frame.with_columns(*read) if read else frame, notes
+
+
+def _text_cells(column: nw.Series) -> list[str | None] | None:
+    """Return the cells of a column that holds text, also beside numbers; None for any other."""
+    text = isinstance(column.dtype, nw.String | nw.Categorical | nw.Enum)
+    if not text and not isinstance(column.dtype, nw.Object):
+        return None
+    cells = [None if is_missing(cell) else cell for cell in column.to_list()]
+    if not text and not any(isinstance(cell, str) for cell in cells):
+        return None
+    return [None if cell is None else str(cell) for cell in cells]
+
+
 def read_layout(
     table: Any,
-    id_col: str,
+    id_cols: tuple[str, ...],
     time_col: str,
     target_col: str,
-    covariates: Sequence[str],
+    covariates: Mapping[str, str],
+    *,
     like: TimeAxis | None = None,
     date_format: str | None = None,
     integer: bool = False,
+    columns: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    known: Sequence[str] | None = None,
 ) -> Layout:
     """Read a long, single-series or wide table.
 
-    ``like`` is the time axis of an earlier table, which this one then follows; the other arguments
-    are those of :func:`~fighter.data.frames.to_panel` and :meth:`TimeAxis.read`.
+    Args:
+        table: the table.
+        id_cols: id columns.
+        time_col: time column.
+        target_col: target column.
+        covariates: covariate columns, each with the argument that named it.
+        like: the time axis of an earlier table, which this one then follows.
+        date_format: format of dates in text.
+        integer: whether the time axis holds integers; see :meth:`TimeAxis.read`.
+        columns: read only these columns, and those named above (default: all).
+        drop: columns to leave out.
+        known: the series columns of an earlier table, if there was one; () if it was long.
     """
-    frame, labels = open_frame(lift_index(table, id_col, time_col))
-    columns = frame.columns
-    if id_col != "unique_id" and id_col not in columns:
-        raise missing_column(id_col, "id_col", columns)
-    if target_col not in columns and (target_col != "y" or id_col in columns):
-        raise missing_column(target_col, "target_col", columns)
+    frame, labels = open_frame(lift_index(as_table(table), id_cols, time_col))
     time_col = find_time_column(frame, time_col)
-    axis, times = TimeAxis.read(frame[time_col], like, date_format=date_format, integer=integer)
-    if taken := [name for name in covariates if name in (id_col, target_col, time_col)]:
-        reason = "is the id, time or target; it cannot be a covariate too"
-        raise FighterError(f"column {taken[0]!r} {reason}")
-    named = {id_col, target_col, time_col, *covariates}
-    rest = tuple(name for name in columns if name not in named)
-    if target_col in columns:
-        ids, series = (labels.get(target_col, target_col),), None
-        if id_col in columns:
-            ids, series = factorise(frame[id_col])
-        return Layout(frame, ids, axis, times, series, numbers(frame[target_col])[:, None], rest)
-    row_numbers = tuple(name for name in rest if _is_row_number(frame[name]))
-    rest = tuple(name for name in rest if name not in row_numbers)
-    if not rest:
-        others = f"besides the time column {time_col!r} there is {listing(covariates) or 'nothing'}"
-        raise FighterError(f"the table has no series: {others}")
-    alternative = ", or drop it; in a long table, name the id, time and target columns"
-    targets = np.stack([numbers(frame[name], alternative) for name in rest], axis=1)
-    ids = tuple(labels.get(n, n) for n in rest)
-    return Layout(frame, ids, axis, times, None, targets, row_numbers)
+    named = {*id_cols, target_col, time_col, *covariates}
+    if time_col in drop:
+        raise FighterError("is the time column, keep it", argument="drop", value=time_col)
+    frame = _choose(frame, columns, drop, named, known is not None)
+    absent = [name for name in id_cols if name not in frame.columns]
+    if absent and id_cols != (DEFAULT_ID,):
+        raise missing_column(absent[0], "id_col", frame.columns)
+    if target_col not in frame.columns and (target_col != DEFAULT_TARGET or not absent):
+        raise missing_column(target_col, "target_col", frame.columns)
+    _check_roles(id_cols, time_col, target_col, covariates)
+    read_time = {"like": like, "date_format": date_format, "integer": integer}
+    axis, times = TimeAxis.read(frame[time_col], **read_time)
+    rest = tuple(name for name in frame.columns if name not in named)
+    present = {name: role for name, role in covariates.items() if name in frame.columns}
+    if absent:
+        clock = _clock(frame[time_col], axis, times)
+        redundant = tuple(name for name in rest if is_redundant(frame[name], clock))
+        series_cols = tuple(name for name in rest if name not in redundant)
+        if not known and (keys := _recognise(frame, times, series_cols, target_col)):
+            ids, target = keys
+            names = (ids, time_col, target, covariates)
+            layout = read_layout(frame.to_native(), *names, **read_time)
+            read_as = f"ids {listing(ids)}, target {target!r}"
+            text = f"Time stamps repeat, so the table was read as long: {read_as}."
+            return replace(layout, notes=(DataNote("layout", text), *layout.notes))
+        if target_col not in frame.columns:
+            if known and set(known) <= set(series_cols):  # the earlier columns, and others
+                series_cols = tuple(known)
+            series_cols = series_cols or rest
+            return _read_wide(frame, labels, axis, times, series_cols, rest, present)
+    frame, notes = read_text(frame, {target_col: "target_col", **present})
+    ids, series = (labels.get(target_col, target_col),), None
+    if not absent:
+        ids, series = factorise(frame, id_cols)
+    targets = numbers(frame[target_col], "target_col")[:, None]
+    return Layout(
+        frame, ids, axis, times, series, targets, rest, id_cols, target_col,
+        covariates=tuple(present), notes=tuple(notes),
+    )  # fmt: skip
 
 
-def _is_row_number(column: nw.Series) -> bool:
-    """Recognise the index of a pandas table, which ``to_csv`` writes without a name."""
-    if column.name not in ("", "Unnamed: 0") or not column.dtype.is_integer():
-        return False
-    return column.null_count() == 0 and bool((np.diff(column.to_numpy()) > 0).all())
+def _read_wide(
+    frame: nw.DataFrame,
+    labels: Mapping[str, Any],
+    axis: TimeAxis,
+    times: np.ndarray,
+    series_cols: tuple[str, ...],
+    rest: tuple[str, ...],
+    covariates: Mapping[str, str],
+) -> Layout:
+    """Read a wide table whose series are ``series_cols``; others in ``rest`` are not used."""
+    if not series_cols:
+        others = listing(covariates) or "nothing"
+        reason = f"besides the time column {axis.name!r} there is {others}"
+        raise FighterError(f"the table has no series: {reason}")
+    frame, notes = read_text(frame, {**dict.fromkeys(series_cols), **covariates})
+    alternative = "convert it to numbers or leave the column out (drop)"
+    targets = np.stack([numbers(frame[name], None, alternative) for name in series_cols], axis=1)
+    ids = tuple(labels.get(name, name) for name in series_cols)
+    unused = tuple(name for name in rest if name not in series_cols)
+    return Layout(
+        frame, ids, axis, times, None, targets, unused, series_cols=series_cols,
+        covariates=tuple(covariates), notes=tuple(notes),
+    )  # fmt: skip
 
 
-def lift_index(table: Any, id_col: str, time_col: str) -> Any:
+def _choose(
+    frame: nw.DataFrame, columns: Sequence[str], drop: Sequence[str], named: set[str], later: bool
+) -> nw.DataFrame:
+    """Keep the columns to read; a ``later`` table may lack some of those that were listed."""
+    for argument, names in (("columns", columns), ("drop", drop)):
+        absent = [name for name in names if name not in frame.columns]
+        if absent and not later:
+            raise missing_column(absent[0], argument, frame.columns)
+    chosen = [name for name in frame.columns if not columns or name in {*columns, *named}]
+    return frame.select([name for name in chosen if name not in drop])
+
+
+def _check_roles(
+    id_cols: tuple[str, ...], time_col: str, target_col: str, covariates: Mapping[str, str]
+) -> None:
+    """Refuse a column that is named for two roles."""
+    roles = [*((name, "id_col") for name in id_cols), (time_col, "time_col")]
+    taken: dict[str, str] = {}
+    for name, argument in [*roles, (target_col, "target_col"), *covariates.items()]:
+        if name in taken:
+            reason = f"is the {taken[name].removesuffix('_col')} column already; name another"
+            raise FighterError(reason, argument=argument, value=name)
+        taken[name] = argument
+
+
+def _recognise(
+    frame: nw.DataFrame, times: np.ndarray, rest: tuple[str, ...], target_col: str
+) -> tuple[tuple[str, ...], str] | None:
+    """Recognise a long table whose id columns were not named: its id columns and its target.
+
+    None if time stamps do not repeat often enough for several series. Unclear tables are refused.
+    """
+    if (np.diff(times) > 0).all() or len(np.unique(times)) == len(times):
+        return None
+    rows = distinct_rows(frame, times)
+    stamps, slots = np.unique(times[rows], return_inverse=True)
+    if len(rows) < 1.2 * len(stamps):
+        return None
+    part = frame[rows]
+    found = find_keys(part, rest, slots)
+    if not found:
+        return None  # repeated rows are refused later, with their place
+    if len(found) > 1:
+        sets = " or ".join(listing(key) for key in found)
+        reason = f"time stamps repeat, and several columns could name the series: {sets}"
+        raise FighterError(f"{reason}; name the id and the target columns", argument="id_col")
+    (keys,) = found
+    if target_col in frame.columns:
+        return keys, target_col
+    series = factorise(part, keys)[1]
+    others = [name for name in rest if name not in keys and part[name].dtype.is_numeric()]
+    targets = others
+    if len(others) > 1:  # attributes of the series, such as the size of a store, do not count
+        targets = [name for name in others if not is_constant(part[name], series)]
+    if len(targets) != 1:
+        found_targets = f"could be {listing(targets)}" if targets else "is not a column of numbers"
+        what = f"{listing(keys)} name the series, but the target {found_targets}"
+        reason = f"time stamps repeat: {what}; name the target and the id columns"
+        raise FighterError(reason, argument="target_col")
+    return keys, targets[0]
+
+
+def _clock(column: nw.Series, axis: TimeAxis, times: np.ndarray) -> np.ndarray | None:
+    """Return the local clock of the rows, ``datetime64[s]``; None for integers."""
+    if axis.kind == "integer":
+        return None
+    if axis.zone is not None and not axis.wall and isinstance(column.dtype, nw.Datetime):
+        return column.dt.replace_time_zone(None).to_numpy().astype("M8[s]")
+    return times.astype("M8[ns]").astype("M8[s]")
+
+
+def lift_index(table: Any, id_cols: Sequence[str], time_col: str) -> Any:
     """Turn ids and times in the index of a pandas table into columns."""
     if not nw.dependencies.is_pandas_dataframe(table):
         return table
     index: Any = table.index
-    if any(name in (id_col, time_col) and name not in table.columns for name in index.names):
+    wanted = {*id_cols, time_col}
+    if any(name in wanted and name not in table.columns for name in index.names):
         return table.reset_index()
     if time_col in table.columns:
         return table

@@ -19,13 +19,14 @@ class DataNote(NamedTuple):
     Kinds: ``dates`` (integers read as dates), ``zone`` (time stamps with a time zone), ``closed``
     (days and hours without rows), ``shifted`` (time stamps moved to their step), ``duplicates``
     (repeated time stamps), ``gaps`` (absent time stamps), ``unequal`` (series that begin late or
-    end early), ``missing`` (empty cells), ``sentinel`` (numbers that stand for missing data) and
-    ``unused`` (columns).
+    end early), ``missing`` (empty cells), ``sentinel`` (numbers that stand for missing data),
+    ``unused`` (columns), ``layout`` (id and target columns that were recognised) and ``text``
+    (numbers written as text).
     """
 
     kind: Literal[
         "dates", "zone", "closed", "shifted", "duplicates", "gaps", "unequal", "missing",
-        "sentinel", "unused",
+        "sentinel", "unused", "layout", "text",
     ]  # fmt: skip
     text: str
 

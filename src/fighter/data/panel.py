@@ -22,6 +22,9 @@ class Scheme:
     past_names: tuple[str, ...] = ()
     future_names: tuple[str, ...] = ()
     static_categories: Mapping[str, tuple] = field(default_factory=dict)
+    id_cols: tuple[str, ...] = ("unique_id",)
+    target_col: str = "y"
+    series_cols: tuple[str, ...] = ()  # of a wide table
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class Panel:
     say what was found in the table, such as gaps.
     """
 
-    ids: tuple  # N, in order of first appearance
+    ids: tuple  # N, in order of first appearance; tuples if there are several id columns
     times: np.ndarray  # int64 [T]: nanoseconds since 1970-01-01, or integers
     values: np.ndarray  # float64 [T, N]
     observed: np.ndarray  # bool [T, N]
@@ -51,6 +54,10 @@ class Panel:
     data_notes: tuple[DataNote, ...] = ()
     # int64 [N]: the step after the last row of each series; T in a wide table
     ends: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    # columns of the table: ids and target of a long one, series of a wide one
+    id_cols: tuple[str, ...] = ("unique_id",)
+    target_col: str = "y"
+    series_cols: tuple[str, ...] = ()
     # int64 [N]: the first row of each series that is its own; those before come from an earlier
     # table, to be looked back at
     begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
@@ -80,7 +87,8 @@ class Panel:
     def scheme(self) -> Scheme:
         """The scheme with which :func:`~fighter.data.frames.to_panel` reads another table."""
         names, categories = (self.past_names, self.future_names), dict(self.static_categories)
-        return Scheme(str(self.freq), self.axis.state(), *names, categories)
+        columns = (self.id_cols, self.target_col, self.series_cols)
+        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns)
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
         """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""

@@ -7,21 +7,22 @@ import narwhals as nw
 import numpy as np
 
 from ..errors import FighterError
-from .columns import factorise, listing, missing_column, numbers, open_frame
+from .columns import as_table, factorise, listing, missing_column, numbers, open_frame
+from .layout import lift_index
 
 
 def encode_static(
-    table: Any, ids: Sequence, id_col: str, categories: Mapping[str, tuple] | None = None
+    table: Any, ids: Sequence, id_cols: Sequence[str], categories: Mapping[str, tuple] | None = None
 ) -> tuple[np.ndarray, tuple[str, ...], dict[str, tuple]]:
     """Encode static covariates as ``float64 [N, C]``.
 
     Also return the names of the C columns, and the categories of each column of the table, ``()``
     for a number. ``categories`` are those of an earlier table, which this one then follows.
     """
-    frame, _ = open_frame(table)
-    if id_col not in frame.columns:
-        raise missing_column(id_col, "id_col", frame.columns)
-    known, codes = factorise(frame[id_col])
+    frame, _ = open_frame(lift_index(as_table(table, "static"), id_cols, ""), "static")
+    if absent := [name for name in id_cols if name not in frame.columns]:
+        raise missing_column(absent[0], "id_col", frame.columns)
+    known, codes = factorise(frame, id_cols)
     if len(known) < len(codes):
         repeated = known[int(np.bincount(codes).argmax())]
         raise _error(f"more than one row for series {repeated!r}; keep one")
@@ -31,7 +32,7 @@ def encode_static(
         raise _error(f"{reason}; the ids of the table are {listing(known, 3)}")
     rows = [row_of[name] for name in ids]
     encoded, names, found = [], [], {}
-    for name in categories or [column for column in frame.columns if column != id_col]:
+    for name in categories or [column for column in frame.columns if column not in id_cols]:
         if name not in frame.columns:
             raise missing_column(name, "static", frame.columns)
         column = frame[name]
@@ -39,7 +40,7 @@ def encode_static(
             raise _error(f"column {name!r} has {count} empty cells; fill or drop them")
         earlier = tuple((categories or {}).get(name, ()))
         if not earlier and (categories or not _is_category(column)):
-            encoded.append(numbers(column)[rows][:, None])
+            encoded.append(numbers(column, "static")[rows][:, None])
             names.append(name)
             found[name] = ()
             continue

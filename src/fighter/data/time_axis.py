@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 import numpy as np
 
-from .columns import check_full, number_cells
+from .columns import check_full, empty_cells, number_cells
 from .dates import (
     DateError,
     check_format,
@@ -66,7 +66,7 @@ class TimeAxis:
         native = column.to_native()
         if str(getattr(native, "dtype", "")).startswith("period"):
             column = nw.from_native(native.dt.to_timestamp(), series_only=True)
-        check_full(column.is_null().to_numpy(), "time_col", name, "drop those rows")
+        check_full(empty_cells(column), "time_col", name, "drop those rows")
         encoding = check_format(date_format) or (like.encoding if like else "")
         dtype = column.dtype
         if dtype.is_integer() or dtype.is_float():
@@ -131,10 +131,7 @@ class TimeAxis:
     @classmethod
     def _read_objects(cls, name: str, cells: list, encoding: str) -> "tuple[TimeAxis, np.ndarray]":
         """Read strings and Python objects, parsing each distinct cell once."""
-        try:
-            distinct, codes = number_cells(cells)
-        except TypeError as error:
-            raise time_error(name, f"{error}; needs time stamps, dates or integers") from None
+        distinct, codes = number_cells(cells, "time_col", name)
         kinds = {type(cell).__name__ for cell in distinct}
         try:
             if kinds == {"str"}:
@@ -151,7 +148,8 @@ class TimeAxis:
             days = np.array(distinct, "M8[D]")
             return cls(name, "date", boxed=True), nanoseconds(days, name)[codes]
         if all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in distinct):
-            numbers = np.array([float(cell) if abs(cell) > 2**63 else cell for cell in distinct])
+            large = [np.inf if abs(cell) > 2**63 else cell for cell in distinct]  # out of range
+            numbers = np.array(large)
             axis, stamps = cls._read_numbers(name, numbers, encoding, integer=False)
             return axis, stamps[codes]
         needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"

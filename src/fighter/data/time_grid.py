@@ -49,7 +49,10 @@ class TimeGrid:
         if layout.series is not None:
             slots, columns = steps * width + layout.series[rows], width
         counts = np.bincount(slots, minlength=length * columns).reshape(length, columns)
-        kept = first_rows(slots) if counts.max() > 1 else np.arange(len(slots))
+        kept = np.arange(len(slots))
+        if counts.max() > 1:
+            kept = first_rows(slots)
+            layout.check_repeats(rows, slots, kept)
         duplicates, present = np.maximum(counts - 1, 0), counts > 0
         if layout.series is not None:
             _check_steps(layout, present, freq)

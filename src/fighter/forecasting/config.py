@@ -6,6 +6,7 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
+from ..data.columns import column_names
 from ..data.dates import check_format
 from ..errors import (
     FighterError,
@@ -102,10 +103,13 @@ class Training(Settings):
 
 # What a warm start may change: how the table is read, and how the network is trained.
 MAY_CHANGE = (
-    "training", "id_col", "time_col", "target_col", "date_format", "missing_values", "validation",
-    "seed", "device", "verbose",
+    "training", "id_col", "time_col", "target_col", "date_format", "missing_values", "columns",
+    "drop", "validation", "seed", "device", "verbose",
 )  # fmt: skip
-_LISTS = {"level": Real, "quantiles": Real, "past": str, "future": str, "missing_values": Real}
+_LISTS = {
+    "level": Real, "quantiles": Real, "past": str, "future": str, "missing_values": Real,
+    "columns": str, "drop": str,
+}  # fmt: skip
 
 
 @dataclass(repr=False, eq=False)
@@ -122,12 +126,14 @@ class Config:
     training: Training = field(default=Training())
     freq: str | int | None = None
     date_format: str | None = None
-    id_col: str = "unique_id"
+    id_col: str | Sequence[str] = "unique_id"
     time_col: str = "ds"
     target_col: str = "y"
     past: Sequence[str] = ()
     future: Sequence[str] = ()
     missing_values: Sequence[float] = ()
+    columns: Sequence[str] = ()
+    drop: Sequence[str] = ()
     validation: int | None = None
     seed: int = 0
     device: str | None = None
@@ -145,6 +151,8 @@ class Config:
         for name in _LISTS:
             _check_list(name, getattr(self, name))
         check_format(self.date_format)
+        if not column_names(self.id_col, "id_col"):
+            raise FighterError("needs the name of a column", argument="id_col", value=self.id_col)
         check_count("horizon", self.horizon)
         for name, least in (("lookback", 1), ("validation", 0)):
             if getattr(self, name) is not None:
@@ -200,6 +208,8 @@ class Config:
             _check_list(name, settings[name])
             if settings[name] is not None:
                 settings[name] = tuple(settings[name])
+        if not isinstance(self.id_col, str):
+            settings["id_col"] = tuple(self.id_col)
         return Config(**settings)
 
     def check_same(self, fitted: "Config", free: Sequence[str], remedy: str) -> None:
@@ -290,7 +300,7 @@ def _comparable(name: str, value: Any) -> Any:
     """Return a setting in a form in which equal settings are equal."""
     if name == "model":
         return find_model(value)
-    return tuple(as_list(value)) if name in _LISTS else value
+    return tuple(as_list(value)) if name in _LISTS or isinstance(value, list) else value
 
 
 def as_list(values: Any) -> list[Any]:

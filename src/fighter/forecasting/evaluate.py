@@ -62,7 +62,7 @@ def cross_validate(
         np.concatenate(times),
         {name: np.concatenate(columns) for name, columns in parts.items()},
         axis=panel.axis,
-        id_col=config.id_col,
+        id_cols=panel.id_cols,
         time_columns=("cutoff",),
     )
 
@@ -90,7 +90,7 @@ def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
         panel.times[-1:],
         {name: values[None] for name, values in scores(fitted, panel, last).items()},
         axis=panel.axis,
-        id_col=fitted.config.id_col,
+        id_cols=panel.id_cols,
     )
     return drop_column(table, panel.axis.name)
 

@@ -103,6 +103,7 @@ def find_series(panel: Panel, unique_id: Any) -> int:
     """Return the position of a series; a panel of one series needs no id."""
     if unique_id is None and panel.n_series == 1:
         return 0
+    unique_id = tuple(unique_id) if isinstance(unique_id, list) else unique_id
     if unique_id not in panel.ids:
         reason = f"needs one of the series, {listing(panel.ids, 5)}"
         raise FighterError(reason, argument="unique_id", value=unique_id)

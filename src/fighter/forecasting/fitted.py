@@ -193,7 +193,7 @@ class Fitted:
             quantile_levels=self.plan.quantiles,
             interval_levels=self.config.interval_levels,
             axis=panel.axis,
-            id_col=self.config.id_col,
+            id_cols=panel.id_cols,
             like=panel.like,
         )
 
@@ -292,14 +292,8 @@ def group_by_end(
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
-        known = future_values(
-            until,
-            future,
-            config.horizon,
-            id_col=config.id_col,
-            needed=needed,
-            missing_values=config.missing_values,
-        )
+        marks = config.missing_values
+        known = future_values(until, future, config.horizon, needed=needed, missing_values=marks)
         yield until, known, ending
 
 
@@ -352,6 +346,8 @@ def read_panel(
         future=tuple(config.future),
         static=static,
         missing_values=config.missing_values,
+        columns=config.columns,
+        drop=config.drop,
         scheme=None if trained is None else trained.scheme,
     )
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp

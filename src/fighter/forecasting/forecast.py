@@ -38,7 +38,7 @@ class Forecast:
         interval_levels: the prediction intervals that were asked for, in per cent; empty if
             quantiles were.
         axis: how time stamps are written.
-        id_col: name of the column with the ids.
+        id_cols: names of the columns with the ids.
         like: a table, or the name of its library, that :meth:`table` follows.
     """
 
@@ -50,7 +50,7 @@ class Forecast:
     quantile_levels: tuple[float, ...]
     interval_levels: tuple[float, ...]
     axis: TimeAxis
-    id_col: str = "unique_id"
+    id_cols: tuple[str, ...] = ("unique_id",)
     like: Any = "pandas"
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +92,7 @@ class Forecast:
             self.times,
             self.columns(),
             axis=self.axis,
-            id_col=self.id_col,
+            id_cols=self.id_cols,
         )
 
     def tracks(self, history: Panel, truth: np.ndarray | None = None) -> list[Track]:

@@ -52,12 +52,14 @@ class Forecaster(Config, Estimator):
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
         date_format: how dates are written in text, such as "%d/%m/%y" (default: found if certain).
-        id_col: column of a long table that names the series (default: "unique_id").
+        id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
         target_col: column of a long table with the values (default: "y").
         past: covariate columns known only up to the present (default: none).
         future: covariate columns known in advance (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
+        columns: columns to read, besides those named above (default: all).
+        drop: columns to leave out (default: none).
         validation: last rows, which choose the epoch and calibrate the intervals (default: 15 %).
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the
             same machine (default: 0).

@@ -29,7 +29,9 @@ def steps_between(freq: Frequency, first: int, then: int) -> int:
     except FighterError as error:
         raise FighterError(
             f"the table begins at {freq.show(then)}, which is no whole number of steps ({freq}) "
-            f"from {freq.show(first)} in the training table: use time stamps on the same grid"
+            f"from {freq.show(first)} in the training table: use time stamps on the same grid",
+            argument="freq",
+            value=str(freq),
         ) from error
 
 

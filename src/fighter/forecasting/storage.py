@@ -30,6 +30,7 @@ from .preprocessing import Preprocessing
 
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
+_LISTS = ("past", "future", "missing_values", "columns", "drop")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -72,7 +73,9 @@ def unpack(
         config, tensors = upgrade(config, tensors)
     settings = _read_settings(config["settings"])
     plan = Plan(**_tuples(config["plan"]) | {"model": _read_model(config["plan"]["model"])})
-    scheme = Scheme(**_tuples(config["scheme"]))
+    # Models of 0.1 had one id column, and no series columns in the scheme.
+    columns = {"id_cols": (settings.id_col,), "target_col": settings.target_col}
+    scheme = Scheme(**_tuples(columns | config["scheme"]))
     categories = {k: tuple(v) for k, v in scheme.static_categories.items()}
     scheme = replace(scheme, static_categories=categories)
     for part in (settings, settings.frame, settings.training, plan, plan.model, scheme):
@@ -117,6 +120,8 @@ def _read_context(
     for name in ids:
         if name == () or not fits(name, _ID | tuple[_ID, ...]):
             raise TypeError(f"id {name!r:.60} is neither a text, a number nor a date")
+        if (len(name) if isinstance(name, tuple) else 1) != len(scheme.id_cols):
+            raise ValueError(f"id {name!r:.60} is not of the columns {scheme.id_cols}")
     if len(set(ids)) != series or len(ids) != series:
         raise ValueError(f"there are {len(set(ids))} ids of {series} series")
     if not ((arrays["ends"] >= 0) & (arrays["ends"] <= steps)).all():
@@ -126,7 +131,7 @@ def _read_context(
             raise ValueError(f"{name} holds numbers that are not finite")
     times, table = freq.range(start, steps), config["table"]
     if table in LIBRARIES and find_spec(table):  # whether time stamps can be written
-        forecast_table(table, ids[:1], times[-1:], {}, axis=axis)
+        forecast_table(table, ids[:1], times[-1:], {}, axis=axis, id_cols=scheme.id_cols)
     return Panel(
         ids,
         times,
@@ -136,6 +141,9 @@ def _read_context(
         future_names=covariates["future"],
         static_names=covariates["static"],
         static_categories=scheme.static_categories,
+        id_cols=scheme.id_cols,
+        target_col=scheme.target_col,
+        series_cols=scheme.series_cols,
         like=table,
         **arrays,
     )
@@ -180,7 +188,7 @@ def _check_numbers(
 
 def _read_settings(plain: Mapping[str, Any]) -> Config:
     settings = dict(plain)
-    settings |= {name: tuple(settings[name]) for name in ("past", "future", "missing_values")}
+    settings |= {name: tuple(settings.get(name) or ()) for name in _LISTS}
     settings |= {
         "model": _read_model(settings["model"]),
         "frame": Frame(**settings["frame"]),
@@ -226,9 +234,11 @@ def _take(settings: dict[str, Any], kind: type, renamed: Mapping[str, str]) -> d
 
 def _plain_settings(config: Config) -> dict[str, Any]:
     settings = {f.name: getattr(config, f.name) for f in fields(Config)}
-    for name in ("level", "quantiles", "past", "future", "missing_values"):
+    for name in ("level", "quantiles", *_LISTS):
         if settings[name] is not None:
             settings[name] = as_list(settings[name])
+    if not isinstance(config.id_col, str):
+        settings["id_col"] = list(config.id_col)
     return {name: _plain(value) for name, value in settings.items()}
 
 
