@@ -5,7 +5,7 @@ READY := .venv/.ready
 INSTALL := -m pip install --quiet --disable-pip-version-check
 TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-lowest test-newest audit browser lint format map theory \
+.PHONY: help setup demo test test-fast test-lowest test-newest fuzz audit browser lint format map theory \
 	reproduce bench-operator bench-training clean
 
 help:  ## this list
@@ -61,6 +61,9 @@ browser:  ## install a browser for the tests of the pages, if there is none and 
 	@command -v chromium || command -v chromium-browser || { [ "$$(id -u)" = 0 ] && apt-get -qq update && \
 	DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium > /dev/null; } || \
 	echo "There is no chromium and it cannot be installed here: the browser tests will be skipped."
+
+fuzz: $(READY)  ## many thousand odd tables, damaged models, kills and threads; FUZZ="tables --cases 100" runs fewer
+	$(BIN)/python -m tests.fuzz $(or $(FUZZ),--write)
 
 lint: $(READY)  ## style, types and imports
 	$(BIN)/ruff check

@@ -146,8 +146,8 @@ def _is_ours(path: Path) -> bool:
         elif path.name == METRICS:
             with path.open(encoding="utf-8") as file:
                 line = file.readline()
-            if not line:  # a run that ended before its first epoch did
-                return True
+            if not line.endswith("\n"):  # a run that ended, or was killed, in its first epoch
+                return '{"epoch": '.startswith(line[:10])
             found = json.loads(line)
         else:
             found = json.loads(path.read_text(encoding="utf-8"))

@@ -79,6 +79,9 @@ def as_table(table: Any, argument: str | None = None) -> Any:
         remedy = "; make it a table with .to_frame()" if hasattr(table, "to_frame") else ""
         reason = f"needs a pandas, polars or pyarrow table, not {type(table).__name__}{remedy}"
         raise FighterError(reason, argument=argument) from None
+    except nw.exceptions.DuplicateError as error:
+        reason = f"column names appear more than once; rename or drop the others ({error})"
+        raise FighterError(reason, argument=argument) from error
     return table
 
 
@@ -135,9 +138,12 @@ def numbers(
     dtype = column.dtype
     if dtype.is_numeric() or isinstance(dtype, nw.Boolean):
         native = column.to_native()
-        if column.implementation.is_pyarrow():  # its cast refuses integers that are rounded
+        if type(getattr(native, "dtype", None)).__name__ == "ArrowDtype":
+            native = native.array.__arrow_array__()
+        if hasattr(native, "cast") and not column.implementation.is_polars():
+            # Arrow's own cast refuses integers that are rounded.
             native = native.cast("double", safe=False)
-            return native.to_numpy().astype(np.float64, copy=False)
+            return native.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
         return column.cast(nw.Float64()).to_numpy().astype(np.float64, copy=False)
     cells = column.to_list()
     values = np.full(len(cells), np.nan)

@@ -174,7 +174,8 @@ def future_values(
         time_col = time_col or panel.axis.name
         table = lift_index(as_table(table, "future"), panel.id_cols, time_col)
         frame, _ = open_frame(table, "future")
-        axis, stamps = TimeAxis.read(frame[find_time_column(frame, time_col)], panel.axis)
+        time_col = find_time_column(frame, time_col, {*panel.id_cols, *names})
+        axis, stamps = TimeAxis.read(frame[time_col], panel.axis)
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
             reason = f"the table of future covariates has {kinds}; use the same type in both"

@@ -1,6 +1,6 @@
 """The layout of a table: which columns are ids, times, targets and covariates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -181,7 +181,7 @@ def read_layout(
         known: the series columns of an earlier table, if there was one; () if it was long.
     """
     frame, labels = open_frame(lift_index(as_table(table), id_cols, time_col))
-    time_col = find_time_column(frame, time_col)
+    time_col = find_time_column(frame, time_col, {*id_cols, target_col, *covariates})
     named = {*id_cols, target_col, time_col, *covariates}
     if time_col in drop:
         raise FighterError("is the time column, keep it", argument="drop", value=time_col)
@@ -339,14 +339,18 @@ def lift_index(table: Any, id_cols: Sequence[str], time_col: str) -> Any:
     return lifted
 
 
-def find_time_column(frame: nw.DataFrame, time_col: str) -> str:
-    """Return ``time_col`` if the table has it, else the only column that looks like a time."""
+def find_time_column(frame: nw.DataFrame, time_col: str, taken: Collection[str] = ()) -> str:
+    """Return ``time_col`` if the table has it, else the only column that looks like a time.
+
+    Columns that are ``taken`` have another role.
+    """
     columns = frame.columns
     if time_col in columns:
         return time_col
     if time_col in TIME_NAMES:
-        stamps = [n for n, t in frame.schema.items() if isinstance(t, nw.Datetime | nw.Date)]
-        named = [name for name in columns if name.casefold() in TIME_NAMES]
+        free = {name: dtype for name, dtype in frame.schema.items() if name not in taken}
+        stamps = [name for name, t in free.items() if isinstance(t, nw.Datetime | nw.Date)]
+        named = [name for name in free if name.casefold() in TIME_NAMES]
         for candidates in ([name for name in stamps if name in named], stamps, named):
             if len(candidates) == 1:
                 return candidates[0]

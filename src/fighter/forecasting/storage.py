@@ -129,6 +129,9 @@ def _read_context(
     for name in ("values", "static"):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
+    for name in ("past", "future"):  # NaN where they are not observed
+        if np.isinf(arrays[name]).any():
+            raise ValueError(f"{name} holds infinite numbers")
     times, table = freq.range(start, steps), config["table"]
     if table in LIBRARIES and find_spec(table):  # whether time stamps can be written
         forecast_table(table, ids[:1], times[-1:], {}, axis=axis, id_cols=scheme.id_cols)
@@ -175,7 +178,8 @@ def _check_numbers(
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler, size in zip(_SCALERS, scalers, sizes, strict=True):
         fine = scaler.shift.shape == scaler.scale.shape == size
-        if not fine or not np.isfinite(scaler.shift).all() or not (scaler.scale > 0).all():
+        finite = np.isfinite(scaler.shift).all() and np.isfinite(scaler.scale).all()
+        if not fine or not finite or not (scaler.scale > 0).all():
             raise ValueError(f"{name} is not a scale of {size} columns")
         if scaler.bounds is not None and scaler.bounds.shape != (2, *size):
             raise ValueError(f"{name} has bounds of shape {scaler.bounds.shape}")
