@@ -326,6 +326,8 @@ def test_flags_override_the_configuration_file(table, tmp_path):
         ("lokback = 3", "c.toml: lokback = 3: there is no such setting. Did you mean 'lookback'?"),
         ("width = '4'", "c.toml: width = '4': needs a whole number"),
         ("max_epochs = 0", "c.toml: max_epochs = 0: needs a whole number"),
+        ("quiet = 'no'", "c.toml: quiet = 'no': needs True or False"),
+        ("verbose = true", "c.toml: verbose = True: there is no such setting; quiet = true"),
         ("= 3", "is not TOML"),
         ("[training]\nlr = 0.1", "c.toml: [training] is a table"),
     ],

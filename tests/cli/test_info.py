@@ -31,8 +31,6 @@ def test_info_as_json_holds_the_facts(model, capsys):
     assert card["bytes"] == (model / "model.safetensors").stat().st_size
     loaded = fighter.Forecaster.load(model)
     assert card["parameters"] == sum(p.numel() for p in loaded.network.parameters())
-    lines = (model / "metrics.jsonl").read_text().splitlines()
-    assert card["validation_loss"] == min(json.loads(line)["validation"] for line in lines)
 
 
 def test_info_fits_a_terminal(model, monkeypatch, capsys):
@@ -43,8 +41,15 @@ def test_info_fits_a_terminal(model, monkeypatch, capsys):
     assert all(word in out for word in ("0, 1, 2, 3, 4, …", "warm", "80 %", "fighter predict"))
 
 
-def test_a_model_without_metrics_has_no_loss(tmp_path, capsys):
-    tiny().fit(waves(60)).save(tmp_path / "m")
+def test_info_names_the_columns_that_were_recognised(tmp_path, capsys):
+    table = waves(60, ids=(1, 2)).rename(columns={"unique_id": "store", "y": "sales"})
+    with pytest.warns(fighter.DataWarning, match="read as long"):
+        model = tiny().fit(table)
+    model.save(tmp_path / "m")
     assert main(["info", str(tmp_path / "m"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["validation_loss"] is None
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert columns == {"id": ["store"], "time": "ds", "target": "sales"}
+
+
+def test_info_needs_a_model(tmp_path):
     assert main(["info", str(tmp_path / "nowhere")]) == 1

@@ -3,6 +3,7 @@ import io
 import sys
 import zipfile
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -193,3 +194,20 @@ def test_without_pandas_the_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(FighterError, match="pip install pandas"):
         read_table(tmp_path / "a.csv")
+
+
+def test_ids_with_zeros_stay_text_also_far_down_a_file(tmp_path):
+    rows = [f"{name},{day:05d},1.5" for name in ("7", "007") for day in range(10_000, 13_000)]
+    path = tmp_path / "ids.csv"
+    path.write_text("\n".join(["unique_id,ds,y", *rows]))
+    assert set(read_table(path).unique_id) == {"7", "007"}
+    (tmp_path / "ids.csv.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert set(read_table(tmp_path / "ids.csv.gz").unique_id) == {"7", "007"}
+
+
+def test_hours_with_zeros_are_not_forecast(tmp_path):
+    times = pd.date_range("2024-01-01", periods=48, freq="h")
+    path = tmp_path / "wide.csv"
+    table = pd.DataFrame({"ds": times, "hour": times.strftime("%H"), "load": np.arange(48.0)})
+    table.to_csv(path, index=False)
+    assert to_panel(read_table(path)).ids == ("load",)

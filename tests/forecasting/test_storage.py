@@ -20,6 +20,7 @@ from safetensors.torch import save_file
 
 from fighter import DataWarning, FighterError, Forecaster, TextClassifier
 from fighter._files import CHECKPOINT, CONFIG, METRICS, WEIGHTS, own_folder
+from fighter.data import to_panel
 from fighter.models import MODELS, Fighter
 from fighter.training import checkpoint as disk
 
@@ -515,3 +516,10 @@ if __name__ == "__main__":
     made = golden_model()
     made.save(FIXTURES / "golden-3")
     made.predict().to_csv(FIXTURES / "golden-3.csv", index=False)
+
+
+def test_a_model_of_a_panel_with_covariates_loads(tmp_path):
+    table = waves(60).assign(x=1.0)
+    model = tiny().fit(to_panel(table, past=["x"]))
+    model.save(tmp_path / "m")
+    assert Forecaster.load(tmp_path / "m").predict(table).equals(model.predict(table))

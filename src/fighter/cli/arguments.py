@@ -125,7 +125,8 @@ class Argument:
         return values[0] if alone else tuple(values)
 
     def _convert(self, text: str) -> Any:
-        if NoneType in self.members and text.casefold() == "none":
+        is_file = _shown(self.kind).metavar in ("FILE", "DIR")
+        if NoneType in self.members and text.casefold() == "none" and not is_file:
             return None
         choices = [choice for kind in self.scalars for choice in get_args(kind)]
         if text in choices:

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .._files import METRICS, WEIGHTS
-from ..errors import FighterError
+from .._files import WEIGHTS
 from ..forecasting.config import as_list
 from ..forecasting.forecaster import Forecaster
 from ..training.checkpoint import read_tensors
@@ -65,8 +64,11 @@ def describe(folder: Path) -> dict[str, Any]:
         "start": freq.show(origin),
         "end": freq.show(int(context.times[-1])),
         "validation_rows": plan.validation,
-        "validation_loss": _best(folder / METRICS),
-        "columns": {"id": ids, "time": context.axis.name, "target": loaded.target_col},
+        "columns": {
+            "id": ids,
+            "time": context.axis.name,
+            "target": context.target_col,
+        },
     }
 
 
@@ -84,7 +86,7 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     needed = [*card["past"], *card["future"]]
     also = f", and {', '.join(needed)}" if needed else ""
     ahead = " --future-file AHEAD.csv" if card["future"] else ""
-    lines = {
+    return {
         "model": card["network"],
         "saved": f"{card['saved']} in format {card['format']}, "
         f"{card['parameters']:,} parameters, {card['bytes'] / 1e6:.2g} MB",
@@ -95,21 +97,6 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
         f"cycle {card['cycle'] or 'none'}",
         "intervals": intervals,
         "covariates": "; ".join(covariates) or "none",
-    }
-    if card["validation_loss"] is not None:
-        lines["best loss"] = f"{card['validation_loss']:.4f} on the validation rows, scaled"
-    return lines | {
         "table": f"long ({long}{also}) or wide ({stamp} and a column per series{also})",
         "use": f"fighter predict {card['folder']} [FILE]{ahead}",
     }
-
-
-def _best(metrics: Path) -> float | None:
-    """Return the lowest validation loss of the training run, if its metrics were kept."""
-    if not metrics.exists():
-        return None
-    try:
-        records = [json.loads(line) for line in metrics.read_text().splitlines()]
-    except ValueError as error:
-        raise FighterError(f"{metrics} is damaged ({error}): remove it") from error
-    return min((r["validation"] for r in records if r["validation"] is not None), default=None)

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from ..errors import FighterError
+from ..errors import FighterError, check_bool
 from ..forecasting.config import Config, Frame, Training, nest
 from ..forecasting.forecaster import Forecaster
 from ..models import MODELS, find_model
@@ -41,6 +41,10 @@ def read_config(texts: Sequence[str]) -> dict[str, Any]:
     find_model(given.get("model", "fighter"))  # an unknown name is the flag's fault, not the file's
     settings = {name: value for name, value in given.items() if name != "quiet"}
     try:
+        check_bool("quiet", given.get("quiet", False))
+        if "verbose" in given:
+            reason = "there is no such setting; quiet = true hides progress and summary"
+            raise FighterError(reason, argument="verbose", value=given["verbose"])
         nest(settings)
     except FighterError as error:
         raise FighterError(f"{path}: {error.argument} = {error.value!r}: {error.reason}") from error

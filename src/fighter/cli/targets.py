@@ -12,11 +12,8 @@ from .._files import check_folder, check_target
 from ..data.datasets import catalogue
 from ..data.files import WRITABLE, write_table
 from ..errors import FighterError
-from ..explain.page import plotly_script
+from ..explain.page import PAGES, plotly_script
 from ..plotting.theme import PICTURES, Theme
-
-PAGES = (".html", ".htm")
-_WRITERS = {".parquet": "pyarrow", ".xlsx": "openpyxl"}
 
 
 def check_targets(
@@ -63,9 +60,8 @@ def _check_table(path: Path) -> None:
     if is_stream(path):
         return
     check_target(path, WRITABLE)
-    package = _WRITERS.get(path.suffix.casefold())
-    if package and find_spec(package) is None:
-        raise FighterError(f"{path} needs {package}: pip install {package}, or write a .csv file")
+    if path.suffix.casefold() == ".parquet" and find_spec("pyarrow") is None:
+        raise FighterError(f"{path} needs pyarrow: pip install pyarrow, or write a .csv file")
 
 
 def _check_picture(path: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import mmap
 import re
 import sys
 import zipfile
@@ -208,7 +209,10 @@ def _read_csv(
             lines = [*islice(text, _SAMPLE)]
         if any("\0" in line for line in lines):
             raise FighterError(f"{name} is not text, or its encoding is not {encoding}")
-        options = _dialect(lines, names)
+        separator = _separator(lines)
+        if encoding == "utf-8-sig":
+            lines += _padded_lines(source, separator)
+        options = _dialect(lines, separator, names)
         return pandas.read_csv(source, encoding=encoding, low_memory=False, **options)
     except UnicodeError as error:
         others = "latin-1, cp1252 or utf-16"
@@ -225,14 +229,45 @@ def _read_csv(
         raise _unreadable(name, error) from error
 
 
-def _dialect(lines: list[str], names: Sequence[str] | None) -> dict[str, Any]:
-    """Infer the options of the reader: the separator from the first line, the rest from the cells.
+def _separator(lines: list[str]) -> str:
+    """Infer the separator from the first line."""
+    head = re.sub(r'"[^"]*"', "", lines[0]) if lines else ""
+    return max(",;\t|", key=head.count)
+
+
+def _padded_lines(source: Path | io.BytesIO, separator: str) -> list[str]:
+    """Find lines anywhere in a file with a cell such as ``007``, the first thousand."""
+    end = re.escape(separator.encode())
+    cell = rb'"?0[0-9]+"?'
+    patterns = (rb"\n" + cell + end, end + cell + rb"(?=[\r\n]|" + end + rb")")
+    if isinstance(source, io.BytesIO):
+        return _lines_with(patterns, source.getbuffer())
+    with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return _lines_with(patterns, data)
+
+
+def _lines_with(patterns: Sequence[bytes], data: Any) -> list[str]:
+    """Return the lines in which a pattern was found, a thousand for each at most."""
+    lines = []
+    for pattern in patterns:
+        for found in islice(re.finditer(pattern, data), 1000):
+            # Bytes of number 10 end lines.
+            begin = found.start() + found.group().startswith(b"\n")
+            while begin and data[begin - 1] != 10:
+                begin -= 1
+            stop = found.end()
+            while stop < len(data) and data[stop] != 10:
+                stop += 1
+            lines.append(bytes(data[begin:stop]).decode() + "\n")
+    return lines
+
+
+def _dialect(lines: list[str], separator: str, names: Sequence[str] | None) -> dict[str, Any]:
+    """Infer the options of the reader from the cells.
 
     Only whole cells count, so that the dots of ``31.12.2024`` are not decimal marks. Columns with
     cells such as ``007`` stay text.
     """
-    head = re.sub(r'"[^"]*"', "", lines[0]) if lines else ""
-    separator = max(",;\t|", key=head.count)
     rows = [*csv.reader(lines, delimiter=separator)] or [[]]
     header = rows.pop(0) if names is None else list(names)
     cells = (cell.strip() for row in rows for cell in row)

@@ -83,11 +83,15 @@ def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
     """Recognise columns that only repeat a part of the time stamp, or count the rows."""
     name = "".join(letter for letter in column.name.casefold() if letter.isalnum())
     counter, part = name in ("", "unnamed0", *_COUNTERS), _PARTS.get(name)
-    if not (counter or (part and clock is not None)) or not column.dtype.is_numeric():
+    if not (counter or (part and clock is not None)) or column.null_count() or len(column) < 3:
         return False
-    if column.null_count() or len(column) < 3:
-        return False
-    cells = numbers(column)
+    if column.dtype.is_numeric():
+        cells = numbers(column)
+    else:  # hours such as "07" stay text in a CSV file
+        texts = [str(cell) for cell in column.to_list()]
+        if not all(text.isdecimal() for text in texts):
+            return False
+        cells = np.array(texts, np.float64)
     if counter:
         # pandas writes its index without a name, and rows of it may have been dropped
         unnamed = name in ("", "unnamed0") and column.dtype.is_integer()

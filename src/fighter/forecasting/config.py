@@ -208,7 +208,7 @@ class Config:
             _check_list(name, settings[name])
             if settings[name] is not None:
                 settings[name] = tuple(settings[name])
-        if not isinstance(self.id_col, str):
+        if isinstance(self.id_col, list):
             settings["id_col"] = tuple(self.id_col)
         return Config(**settings)
 

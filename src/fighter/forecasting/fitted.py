@@ -388,7 +388,7 @@ def _new_network(
     values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)
     correlation = lag_correlation(values, torch.tensor(panel.observed[rows]), lags)
-    with one_thread():  # eigenvectors must not depend on the number of threads
+    with own_random_state(), one_thread():  # eigenvectors must not depend on the number of threads
         network.core.prepare(correlation.round(decimals=9))  # nor on rounding
     return network
 

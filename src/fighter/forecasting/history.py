@@ -133,6 +133,7 @@ def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Pan
         past=padded(panel.past, np.nan),
         future=np.concatenate([known, future]),
         ends=panel.ends + before,
+        begins=panel.begins + before,
     )
 
 

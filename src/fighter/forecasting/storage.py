@@ -160,8 +160,9 @@ def _check_plan(plan: Plan, settings: Config, context: Panel) -> None:
         "lookback": 1 <= plan.lookback <= context.length,
         "calendar": set(plan.calendar) <= set(range(len(context.freq.calendar_names))),
         "cycle": plan.cycle is None or plan.cycle >= 1,
-        "past_names": context.past_names == tuple(settings.past),
-        "future_names": context.future_names == tuple(settings.future),
+        # A panel may have brought covariates that the settings do not name.
+        "past_names": tuple(settings.past) in ((), context.past_names),
+        "future_names": tuple(settings.future) in ((), context.future_names),
     }
     for name, fine in agree.items():
         if not fine:
