@@ -99,4 +99,4 @@ bench-training: $(READY) .bench-venv/.ready  ## training windows per second besi
 	$(BIN)/python -m benchmarks.training
 
 clean:  ## remove the environment and caches
-	rm -rf .venv .bench-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	rm -rf .venv .bench-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist

@@ -136,6 +136,15 @@ def check_folder(folder: Path) -> None:
         )
 
 
+def check_no_run(folder: Path) -> None:
+    """Check that a saved model would not replace the checkpoint of an unfinished run."""
+    if (folder / CHECKPOINT).exists() and not _is_useless(folder):
+        raise FighterError(
+            f"{folder} holds the checkpoint of an unfinished training run: let the run finish, or "
+            "choose another folder"
+        )
+
+
 def _is_ours(path: Path) -> bool:
     """Tell whether one of the files in ``_KEYS`` was written by Fighter."""
     found: Any = None
@@ -185,17 +194,22 @@ def own_folder(folder: Path) -> Iterator[None]:
             raise
         resume = ""
         if (folder / CHECKPOINT).exists():
-            resume = "; once that is mended, the same run resumes from its last checkpoint"
+            resume = "; after that is corrected, the same run resumes from its last checkpoint"
         reason = f"{error.filename} cannot be written: {error.strerror}{resume}"
         raise FighterError(reason) from error
 
 
 def remove_useless_checkpoint(folder: Path) -> None:
     """Remove a checkpoint older than the model beside it: its run was killed after saving."""
+    if _is_useless(folder):
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _is_useless(folder: Path) -> bool:
+    """Tell whether there is a checkpoint and a model that is not older."""
     weights, checkpoint = folder / WEIGHTS, folder / CHECKPOINT
     both = weights.exists() and checkpoint.exists()
-    if both and checkpoint.stat().st_mtime_ns <= weights.stat().st_mtime_ns:
-        checkpoint.unlink(missing_ok=True)
+    return both and checkpoint.stat().st_mtime_ns <= weights.stat().st_mtime_ns
 
 
 def _lock(folder: Path) -> int:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ._files import CHECKPOINT, CONFIG, WEIGHTS, atomic_write, own_folder
+from ._files import CHECKPOINT, CONFIG, WEIGHTS, atomic_write, check_no_run, own_folder
 from .data.columns import SeriesKey
 from .errors import FighterError, warn_user
 from .training import World
@@ -56,6 +56,7 @@ def training_folder(
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a model, replacing one that was saved there before."""
+    check_no_run(folder)
     with own_folder(folder):
         write_folder(folder, config, tensors)
 

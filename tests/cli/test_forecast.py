@@ -602,7 +602,7 @@ def test_help_and_version_import_nothing_heavy(capsys):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     loaded = {module.split(".")[0] for module in done.stdout.split()}
     assert "fighter" in loaded
-    assert not loaded & {"torch", "numpy", "pandas", "matplotlib", "tyro"}
+    assert not loaded & {"torch", "numpy", "pandas", "matplotlib"}
 
 
 @pytest.mark.slow
@@ -615,7 +615,7 @@ def test_importing_the_forecaster_imports_nothing_heavy_but_torch():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     loaded = set(done.stdout.split())
     assert "fighter" in loaded
-    assert not loaded & {"pandas", "polars", "pyarrow", "matplotlib", "plotly", "tyro", "tqdm"}
+    assert not loaded & {"pandas", "polars", "pyarrow", "matplotlib", "plotly", "tqdm"}
 
 
 # ---- messages --------------------------------------------------------------------------------

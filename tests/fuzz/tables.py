@@ -215,7 +215,7 @@ def _draw_covariates(drawn: Drawn, length: int) -> None:
 
 
 def _inferable(drawn: Drawn) -> bool:
-    """Whether anybody would read the frequency off the stamps."""
+    """Tell whether anybody would read the frequency off the stamps."""
     steps = [sorted(cells) for cells in drawn.cells]
     gaps = [b - a for row in steps for a, b in pairwise(row)]
     if len(gaps) < 4 or gaps.count(1) < 0.65 * len(gaps):

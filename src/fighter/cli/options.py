@@ -15,6 +15,7 @@ from ..errors import FighterError, check_bool
 from ..forecasting.config import Config, Frame, Training, nest
 from ..forecasting.forecaster import Forecaster
 from ..models import MODELS, find_model
+from ..models.registry import models_with
 from .arguments import REQUIRED, Argument, Shown, read_helps
 
 _GROUPS = {"forecast": ("horizon", "lookback", "level", "quantiles"), "model": ("model",)}
@@ -73,7 +74,7 @@ def setting_arguments(given: Mapping[str, Any]) -> list[Argument]:
 def explain_flag(flag: str) -> str:
     """Say which models have a flag that the chosen one lacks; empty if none has it."""
     name = flag.removeprefix("--").removeprefix("no-").replace("-", "_")
-    having = [n for n, kind in MODELS.items() if name in {f.name for f in fields(kind)}]
+    having = models_with(name)
     return f"only these models have it: {', '.join(having)}." if having else ""
 
 

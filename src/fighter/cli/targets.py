@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from .._files import check_folder, check_target
+from .._files import check_folder, check_no_run, check_target
 from ..data.datasets import catalogue
 from ..data.files import WRITABLE, write_table
 from ..errors import FighterError
@@ -74,12 +74,17 @@ def _check_page(path: Path) -> None:
     plotly_script()  # needs plotly
 
 
+def _check_model(folder: Path) -> None:
+    check_folder(folder)
+    check_no_run(folder)
+
+
 _CHECKS = {
     "out": _check_table,
     "plot": _check_picture,
     "report": _check_page,
     "html": _check_page,
-    "save": check_folder,
+    "save": _check_model,
 }
 
 

@@ -109,7 +109,7 @@ class Frequency:
     def range(self, start: int, n: int, first: int = 0) -> np.ndarray:
         """List ``n`` stamps, the first one ``first`` steps after ``start``: ``int64 [n]``.
 
-        Stamps before the earliest that can be told are all the earliest.
+        Stamps before the earliest that can be represented are all the earliest.
         """
         start, steps = int(start), np.arange(first, first + n, dtype=np.int64)
         if self.unit in ("integer", "ns"):
@@ -393,7 +393,7 @@ def _since(start: int, times: np.ndarray) -> np.ndarray:
 
 def _check_latest(last: int, latest: int) -> None:
     if last > latest:
-        reason = "the forecast would pass the last time stamp that can be told"
+        reason = "the forecast would pass the last time stamp that can be represented"
         remedy = "of stamps this is in the year 2262, of integers 2^63; give fewer steps"
         raise FighterError(f"{reason}; {remedy}", argument="horizon")
 

@@ -77,7 +77,7 @@ class OpenWeek:
 
     @cached_property
     def _table(self) -> np.ndarray:
-        """Whether a step is open: ``bool [7, steps of a day]``."""
+        """Tell whether a step is open: ``bool [7, steps of a day]``."""
         table = np.zeros(WEEK // self.step, bool)
         table[list(self.slots)] = True
         return table.reshape(7, -1)
@@ -97,11 +97,11 @@ class OpenWeek:
 
     @property
     def night(self) -> bool:
-        """Whether a step from midnight to four o'clock is open: clocks change at these hours."""
+        """Tell whether a step from midnight to four o'clock is open, when clocks change."""
         return bool(self._table[:, : -(-4 * 60 * MINUTE // self.step)].any())
 
     def is_open(self, times: np.ndarray) -> np.ndarray:
-        """Whether the step of each stamp is open: ``bool``."""
+        """Tell whether the step of each stamp is open: ``bool``."""
         return self._table.ravel()[(times - _MONDAY) // self.step % (WEEK // self.step)]
 
     def numbers(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

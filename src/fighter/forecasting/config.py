@@ -17,6 +17,7 @@ from ..errors import (
     did_you_mean,
 )
 from ..models import MODELS, ModelConfig, find_model
+from ..models.registry import models_with
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,9 +196,9 @@ class Config:
     def advise(cls, name: str) -> str:
         """Say where a setting lives that is not an argument of the forecaster."""
         homes = [("frame", Frame), ("training", Training)]
-        homes += [("model", config) for config in MODELS.values()]
+        homes += [("model", MODELS[model]) for model in models_with(name)]
         for argument, kind in homes:
-            if name in {f.name for f in fields(kind)}:
+            if name in kind.setting_names():
                 return f"belongs to {argument}: pass {argument}={kind.__name__}({name}=…)"
         return f"there is no such setting.{did_you_mean(name, [f.name for f in fields(cls)])}"
 
@@ -271,8 +272,7 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def unknown_setting(name: str, value: Any, model: ModelConfig, known: set[str]) -> FighterError:
     """Return the error for a setting that the model does not have, or that nothing has."""
-    having = [n for n, kind in MODELS.items() if name in {f.name for f in fields(kind)}]
-    if having:
+    if having := models_with(name):
         reason = (
             f"model {model.name!r} has no such setting; leave it out, or choose a model that has "
             f"it: {', '.join(having)}"

@@ -16,7 +16,7 @@ from ..training import forecast
 from .config import Config
 from .fitted import Fitted, first_scored_row, fit_panel
 from .forecast import interval_ends
-from .preprocessing import positions
+from .history import positions
 
 
 def cross_validate(
@@ -52,7 +52,7 @@ def cross_validate(
         columns = {
             "cutoff": np.full(horizon, panel.times[cut - 1]),
             **fitted.forecast_known(until, known).columns(),
-            config.target_col: np.where(panel.observed[rows], panel.values[rows], np.nan),
+            panel.target_col: np.where(panel.observed[rows], panel.values[rows], np.nan),
         }
         for name, column in columns.items():
             parts.setdefault(name, []).append(column)

@@ -22,7 +22,7 @@ from ..explain import (
 )
 from ..explain.page import Outlook, write_page
 from .fitted import Fitted, group_by_end
-from .preprocessing import positions
+from .history import positions
 
 MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
 

@@ -334,6 +334,10 @@ def read_panel(
         if static is not None:
             reason = "a panel holds its static covariates: pass them where the panel is read"
             raise FighterError(reason, argument="static")
+        for name, held in (("past", df.past_names), ("future", df.future_names)):
+            if (named := tuple(getattr(config, name))) not in ((), held):
+                reason = f"the panel has {listing(held) or 'none'}: read it with the same settings"
+                raise FighterError(reason, argument=name, value=named)
         return df
     panel = to_panel(
         df,
@@ -388,7 +392,7 @@ def _new_network(
     values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)
     correlation = lag_correlation(values, torch.tensor(panel.observed[rows]), lags)
-    with own_random_state(), one_thread():  # eigenvectors must not depend on the number of threads
+    with one_thread():  # eigenvectors must not depend on the number of threads
         network.core.prepare(correlation.round(decimals=9))  # nor on rounding
     return network
 

@@ -67,7 +67,8 @@ def unpack(
 ) -> Fitted:
     """Rebuild a fitted model, on the CPU, from what :func:`pack` returned.
 
-    ``device`` is where the network will be. Raises some exception if a part does not fit the rest.
+    ``device`` is where the network will be. Raises an exception of any type if a part does not fit
+    the rest.
     """
     if config["format"] == 1:
         config, tensors = upgrade(config, tensors)
@@ -120,7 +121,8 @@ def _read_context(
     for name in ids:
         if name == () or not fits(name, _ID | tuple[_ID, ...]):
             raise TypeError(f"id {name!r:.60} is neither a text, a number nor a date")
-        if (len(name) if isinstance(name, tuple) else 1) != len(scheme.id_cols):
+        several = isinstance(name, tuple) and not scheme.series_cols  # labels may be tuples, too
+        if (len(name) if several else 1) != len(scheme.id_cols):
             raise ValueError(f"id {name!r:.60} is not of the columns {scheme.id_cols}")
     if len(set(ids)) != series or len(ids) != series:
         raise ValueError(f"there are {len(set(ids))} ids of {series} series")

@@ -39,6 +39,11 @@ def find_model(model: str | ModelConfig) -> ModelConfig:
     return MODELS[model]()
 
 
+def models_with(setting: str) -> list[str]:
+    """Return the names of the models that have a setting."""
+    return [name for name, config in MODELS.items() if setting in config.setting_names()]
+
+
 def build_core(name: str, task: Task, **options: Any) -> Core:
     """Build the network of a model by name; the options are the fields of its config."""
     return type(find_model(name))(**options).build(task)

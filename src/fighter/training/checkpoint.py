@@ -45,8 +45,8 @@ def write_tensors(tensors: Mapping[str, Tensor], key: str, text: str, path: Path
 def read_tensors(path: Path, key: str) -> tuple[dict[str, Tensor], str, bool]:
     """Read a file of :func:`write_tensors`: tensors on the CPU, the text, and if it was verified.
 
-    Files of early versions have no checksum. Raises any exception if the file is damaged, and
-    FighterError if it cannot be opened.
+    Files of early versions have no checksum. Raises an exception of any type if the file is
+    damaged, and FighterError if it cannot be opened.
     """
     try:
         path.open("rb").close()

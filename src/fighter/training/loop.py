@@ -364,7 +364,8 @@ class _Run:
             and 0 <= state["since_best"] < epoch
             and not math.isnan(state["best_score"])
             and 0 <= state["seconds"] < math.inf
-            and [r["epoch"] for r in records] == list(range(1, epoch + 1))
+            and [r.get("epoch") for r in records] == list(range(1, epoch + 1))
+            and all({"loss", "validation", "best", "lr"} <= r.keys() for r in records)
         ):
             raise ValueError("its counters contradict each other")
 

@@ -156,7 +156,7 @@ def _meet(rank: int, size: int) -> Any:
     )
 
 
-_random_state = threading.RLock()
+_shared_state = threading.RLock()
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def own_random_state(device: torch.device | None = None) -> Iterator[None]:
     would not get the numbers of their seeds.
     """
     devices = [device] if device is not None and device.type == "cuda" else []
-    with _random_state, torch.random.fork_rng(devices=devices):
+    with _shared_state, torch.random.fork_rng(devices=devices):
         yield
 
 
@@ -177,9 +177,10 @@ def one_thread() -> Iterator[None]:
 
     Small networks gain little from more threads and lose much on a busy machine.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    with _shared_state:  # the number of threads is shared, too
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
