@@ -227,3 +227,42 @@ def test_a_search_of_scikit_learn_over_later_rows():
     assert error.value.argument == "y"
     with pytest.raises(FighterError, match="3 rows to score"):
         fitted.score(df[120:123])
+
+
+@pytest.mark.parametrize(
+    ("fitted_with", "given"),
+    [("Europe/Berlin", None), (None, "America/New_York"), ("UTC", None), (None, "UTC")],
+)
+@pytest.mark.parametrize("freq", ["h", "D"])
+def test_later_rows_need_a_zone_if_the_training_table_had_one(fitted_with, given, freq):
+    model = Forecaster(2, 24, model="repeat", verbose=False)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(zoned(60, freq, fitted_with))
+    with pytest.raises(FighterError) as error:
+        model.predict(zoned(70, freq, given)[60:])
+    assert error.value.argument == "time_col"
+
+
+def test_later_days_of_another_zone_are_refused():
+    model = Forecaster(2, 24, model="repeat", verbose=False)
+    with warnings.catch_warnings(action="ignore"):
+        model.fit(zoned(60, "D", "Europe/Berlin"))
+    with pytest.raises(FighterError) as error:
+        model.predict(zoned(70, "D", "America/New_York")[60:])
+    assert error.value.argument == "time_col"
+
+
+def test_later_hours_may_have_another_zone_or_another_name_of_utc():
+    df = zoned(70, "h", "UTC")
+    model = Forecaster(2, 24, model="repeat", verbose=False).fit(df[:60])
+    for zone in ("UTC", "Etc/UTC", "Europe/Berlin"):
+        with warnings.catch_warnings(action="ignore"):
+            later = model.predict(
+                df[60:].assign(ds=lambda rows, to=zone: rows.ds.dt.tz_convert(to))
+            )
+        assert (later.ds == model.predict(df[60:]).ds).all()
+
+
+def zoned(rows: int, freq: str, zone: str | None) -> pd.DataFrame:
+    stamps = pd.date_range("2024-01-01", periods=rows, freq=freq, tz=zone)
+    return pd.DataFrame({"ds": stamps, "y": np.arange(rows) % 7.0})

@@ -23,6 +23,7 @@ from .layout import (
     DEFAULT_TARGET,
     LARGEST_VALUE,
     Layout,
+    check_zone,
     find_time_column,
     is_marked,
     lift_index,
@@ -176,6 +177,7 @@ def future_values(
         frame, _ = open_frame(table, "future")
         time_col = find_time_column(frame, time_col, {*panel.id_cols, *names})
         axis, stamps = TimeAxis.read(frame[time_col], panel.axis)
+        check_zone(axis, panel.axis, "future")
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
             reason = f"the table of future covariates has {kinds}; use the same type in both"

@@ -194,6 +194,7 @@ def read_layout(
     _check_roles(id_cols, time_col, target_col, covariates)
     read_time = {"like": like, "date_format": date_format, "integer": integer}
     axis, times = TimeAxis.read(frame[time_col], **read_time)
+    check_zone(axis, like)
     rest = tuple(name for name in frame.columns if name not in named)
     present = {name: role for name, role in covariates.items() if name in frame.columns}
     if absent:
@@ -308,6 +309,28 @@ def _recognise(
         reason = f"time stamps repeat: {what}; name the target and the id columns"
         raise FighterError(reason, argument="target_col")
     return keys, targets[0]
+
+
+def check_zone(axis: TimeAxis, like: TimeAxis | None, argument: str = "time_col") -> None:
+    """Refuse time stamps that cannot be compared with those of an earlier table.
+
+    Stamps of different zones can be, as both are moments in UTC, unless the local clock counts.
+    """
+    if like is None or _same_zone(axis.zone, like.zone):
+        return
+    if None not in (axis.zone, like.zone) and not like.wall:
+        return
+    here = f"have the zone {axis.zone}" if axis.zone else "have no time zone"
+    there = f"have the zone {like.zone}" if like.zone else "have none"
+    remedy = f"convert them to {like.zone}" if like.zone else "convert them and remove the zone"
+    reason = f"the time stamps {here}, those of the training table {there}; {remedy}"
+    raise FighterError(reason, argument=argument, value=axis.name)
+
+
+def _same_zone(one: str | None, other: str | None) -> bool:
+    """Compare two zones; UTC has several names."""
+    utc = ("UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc/Zulu", "GMT", "Etc/GMT", "UTC+00:00")
+    return one == other or (one in utc and other in utc)
 
 
 def _clock(column: nw.Series, axis: TimeAxis, times: np.ndarray) -> np.ndarray | None:
