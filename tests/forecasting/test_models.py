@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fighter import Forecaster
+from fighter import DataWarning, Forecaster
 from fighter.data.windows import Batch
 from fighter.models import MODELS, ForecastNet, Task, build_core
 
@@ -189,3 +189,21 @@ def test_naive_looks_back_a_whole_season():
         model = fit("naive", df, cycle=30, horizon=6, lookback=lookback)
         assert model.plan.lookback >= 30
         assert model.predict().SeasonalNaive.to_numpy() == pytest.approx(season[:6], abs=1e-5)
+
+
+@pytest.mark.parametrize("outlier", [100.0, 1e9, 1e12])
+def test_models_without_weights_return_the_values_of_the_table(outlier):
+    y = np.round(np.random.default_rng(0).normal(100, 10, 200), 2)
+    y[3], y[-1] = outlier, 109.45
+    df = pd.DataFrame({"ds": pd.date_range("2024-01-01", periods=200, freq="h"), "y": y})
+
+    def predict(model: str, table: pd.DataFrame = df) -> np.ndarray:
+        fitted = Forecaster(3, 48, model=model, verbose=False, level=[80]).fit(table)
+        return fitted.predict().iloc[:, 2].to_numpy()
+
+    assert predict("repeat").tolist() == [109.45] * 3
+    assert predict("naive").tolist() == y[-24:-21].tolist()
+    assert np.allclose(predict("mean"), y[-48:].mean(), rtol=1e-14)
+    gaps = df.assign(y=df.y.where(df.index != 199))
+    with pytest.warns(DataWarning):
+        assert predict("repeat", gaps).tolist() == [y[-2]] * 3

@@ -179,8 +179,16 @@ class Fitted:
     def _outputs_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
         """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``."""
         whole, scaler, windows = self.window_after(panel, known)
-        ((batch, y),) = forecast(self.network, windows, self.preprocessing.start_step(whole))
+        start_step = self.preprocessing.start_step(whole)
+        ((batch, y),) = forecast(self.network, windows, start_step)
         outputs = self.finish(y, batch, whole.ids, scaler)[0]
+        if not self.plan.model.trainable:  # scaling and back would change the last digits
+            seen = whole.observed.any(0)  # a series that is not keeps its mean
+            plain = Scaler(np.zeros_like(scaler.shift), np.ones_like(scaler.scale), scaler.bounds)
+            rows = slice(len(whole.times) - self.plan.horizon, None)
+            windows = self.preprocessing.windows(whole, self.plan, self.device, plain, rows)
+            ((_, y),) = forecast(self.network, windows, start_step)
+            outputs[:, seen, 0] = y[0, ..., 0].cpu().numpy()[:, seen]
         return outputs[:, positions(panel.ids, whole.ids)]
 
     def _to_forecast(self, panel: Panel, times: np.ndarray, y: np.ndarray) -> Forecast:

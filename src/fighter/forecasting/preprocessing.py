@@ -89,9 +89,13 @@ class Preprocessing:
         scaler: Scaler,
         rows: slice = slice(None),
     ) -> Windows:
-        """Return the windows whose targets lie in ``rows``, scaled by ``scaler``."""
+        """Return the windows whose targets lie in ``rows``, scaled by ``scaler``.
 
-        def tensor(array: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:
+        A model without weights gets ``float64``: it repeats values, and they keep all digits.
+        """
+        exact = torch.float32 if plan.model.trainable else torch.float64
+
+        def tensor(array: np.ndarray, dtype: torch.dtype = exact) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
 
         observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)

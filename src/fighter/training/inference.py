@@ -37,7 +37,7 @@ def forecast(
         batch = windows.gather(index)
         with autocast(windows.device):
             y = network(batch, batch.start + start_step)
-        yield batch, clamp_to_bounds(y.float(), batch)
+        yield batch, clamp_to_bounds(y.to(batch.past.dtype), batch)
 
 
 @torch.no_grad()
