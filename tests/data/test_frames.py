@@ -940,3 +940,39 @@ def test_other_real_tables_are_read(data_dir, name, freq, shape):
     assert (str(panel.freq), panel.values.shape) == (freq, shape)
     assert panel.observed.all()
     assert not any(note.kind == "sentinel" for note in panel.data_notes)
+
+
+def test_the_only_column_of_numbers_is_the_target_if_ids_are_named():
+    days = pd.date_range("2024-01-01", periods=20).repeat(2)
+    table = pd.DataFrame({"ds": days, "shop": ["a", "b"] * 20, "sales": np.arange(40.0)})
+    panel = to_panel(table, id_col="shop")
+    assert panel.ids == ("a", "b")
+    assert panel.target_col == "sales"
+    assert "layout" in {note.kind for note in panel.data_notes}
+    later = table.assign(price=1.0)
+    assert to_panel(later, id_col="shop", scheme=panel.scheme).target_col == "sales"
+    with pytest.raises(FighterError) as error:
+        to_panel(later, id_col="shop")
+    assert error.value.argument == "target_col"
+
+
+@pytest.mark.parametrize(
+    "cells", [range(24), range(1, 25), [f"{hour:02}:00" for hour in range(24)]]
+)
+def test_the_hours_of_dates_are_not_series(cells):
+    days = pd.date_range("2024-01-01", periods=20).repeat(24)
+    table = pd.DataFrame({"date": days, "Hour": [*cells] * 20, "load": np.arange(480.0)})
+    with pytest.raises(FighterError) as error:
+        to_panel(table)
+    assert error.value.argument == "time_col"
+    assert len(to_panel(table, id_col="Hour").ids) == 24
+    shops = table.rename(columns={"Hour": "shop"})
+    assert len(to_panel(shops).ids) == 24
+
+
+def test_the_months_of_years_are_not_series():
+    years = np.arange(2000, 2020).repeat(12)
+    table = pd.DataFrame({"year": years, "month": [*range(1, 13)] * 20, "y": np.arange(240.0)})
+    with pytest.raises(FighterError) as error:
+        to_panel(table, time_col="year")
+    assert error.value.argument == "time_col"

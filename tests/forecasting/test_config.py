@@ -428,3 +428,10 @@ def test_plot_draws_history_intervals_and_truth(tmp_path):
     assert np.array_equal(truth[0].get_ydata()[1:], df[df.unique_id == "a"].y.tail(6))
     with pytest.raises(FighterError):
         model.plot(path=tmp_path / "f.docx")
+
+
+@pytest.mark.parametrize("level", [[0.95], [80, 0.95], [0.8, 95]])
+def test_levels_are_in_per_cent(level):
+    with pytest.raises(FighterError) as error:
+        Forecaster(3, level=level)
+    assert error.value.argument == "level"

@@ -266,3 +266,13 @@ def test_later_hours_may_have_another_zone_or_another_name_of_utc():
 def zoned(rows: int, freq: str, zone: str | None) -> pd.DataFrame:
     stamps = pd.date_range("2024-01-01", periods=rows, freq=freq, tz=zone)
     return pd.DataFrame({"ds": stamps, "y": np.arange(rows) % 7.0})
+
+
+@pytest.mark.parametrize("gap", [1, 11, 12, 5000])
+def test_rows_after_a_gap_are_reported_unless_they_fill_the_lookback(fitted, gap):
+    lookback, rows = fitted.plan.lookback, 5
+    df = waves(100 + gap + lookback)
+    few = df[df.ds.isin(np.sort(df.ds.unique())[100 + gap : 100 + gap + rows])]
+    with pytest.warns(DataWarning, match=f"{min(gap, lookback - rows)} of the {lookback} steps"):
+        fitted.predict(few)
+    quiet(lambda: fitted.predict(after(df, 100 + gap)))

@@ -248,7 +248,7 @@ def test_a_table_that_is_too_short_is_refused_with_the_numbers():
     ("spoil", "message"),
     [
         (lambda df: df.head(0), "empty"),
-        (lambda df: df.rename(columns={"y": "Y"}), "target_col='y'.*Did you mean 'Y'"),
+        (lambda df: df.rename(columns={"y": "Y"}).assign(x=1.0), "target_col='y'.*Did you mean 'Y'"),
         (lambda df: df.assign(y=df.y.astype(str) + "x"), "which is not a number"),
         (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
         (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value, 'b'"),

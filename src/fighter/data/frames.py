@@ -82,7 +82,8 @@ def to_panel(
     target_col = column_name(target_col, "target_col")
     if not id_cols:
         raise FighterError("needs the name of a column", argument="id_col", value=id_col)
-    if scheme and (id_cols, target_col) == ((DEFAULT_ID,), DEFAULT_TARGET):
+    known_ids = scheme and id_cols in ((DEFAULT_ID,), scheme.id_cols)
+    if scheme and known_ids and target_col == DEFAULT_TARGET:
         id_cols, target_col = scheme.id_cols, scheme.target_col  # they may have been recognised
     past, future = column_names(past, "past"), column_names(future, "future")
     past = past or tuple(scheme.past_names if scheme else ())

@@ -1,5 +1,6 @@
 """Recognise what a table does not say: the id columns of a long table, and columns about time."""
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
@@ -10,6 +11,7 @@ from .columns import ODD_TYPES, factorise, numbers
 
 _MOST_KEYS = 3  # id columns that are looked for together
 _COUNTERS = ("index", "id", "idx", "row", "rowid", "rownumber", "no", "nr")
+_HOURS = ("hour", "hr", "hourofday", "time", "timeofday")
 _Clock = np.ndarray  # datetime64[s] [rows], on the local clock
 
 
@@ -99,6 +101,23 @@ def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
         return bool((steps > 0).all() if unnamed else (steps == 1).all())
     values = part(clock) if part and clock is not None else ()
     return any(np.array_equal(cells, other) for other in values)
+
+
+def is_time_of_day_or_month(column: nw.Series) -> bool:
+    """Recognise the hours of the day or the months of the year beside a column of dates or years.
+
+    The name must say so, and all of them must be there; times such as ``07:30`` need the name only.
+    """
+    name = "".join(letter for letter in column.name.casefold() if letter.isalnum())
+    texts = {str(cell) for cell in column.unique().to_list()}
+    if name in _HOURS and all(re.fullmatch(r"\d{1,2}(:\d\d){1,2}", text) for text in texts):
+        return True
+    if not all(text.isdecimal() for text in texts):
+        return False
+    numbers = {int(text) for text in texts}
+    return (name in _HOURS and numbers in ({*range(24)}, {*range(1, 25)})) or (
+        name in ("month", "mon", "mo") and numbers == {*range(1, 13)}
+    )
 
 
 def _combine(columns: list[np.ndarray], busiest: np.ndarray, together: int) -> np.ndarray | None:

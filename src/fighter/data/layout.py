@@ -17,7 +17,14 @@ from .columns import (
     numbers,
     open_frame,
 )
-from .keys import distinct_rows, find_keys, is_constant, is_redundant
+from .frequency import plural
+from .keys import (
+    distinct_rows,
+    find_keys,
+    is_constant,
+    is_redundant,
+    is_time_of_day_or_month,
+)
 from .notes import DataNote
 from .numerals import parse_numerals
 from .time_axis import TimeAxis
@@ -71,7 +78,8 @@ class Layout:
         if self.series is not None:
             where += f" and the same id {self.ids[self.series[row]]!r}"
         values = f"{cells[earlier, column]:g} and {cells[row, column]:g} in {names[column]!r}"
-        count = f"{int(differ.any(axis=1).sum())} rows are repeated with other values"
+        count = int(differ.any(axis=1).sum())
+        count = f"{plural(count, 'row')} {'is' if count == 1 else 'are'} repeated with other values"
         raise FighterError(
             f"{count}: {where} but {values}; {self._about_keys(rows, slots)}", argument="id_col"
         )
@@ -189,8 +197,16 @@ def read_layout(
     absent = [name for name in id_cols if name not in frame.columns]
     if absent and id_cols != (DEFAULT_ID,):
         raise missing_column(absent[0], "id_col", frame.columns)
+    notes: list[DataNote] = []
     if target_col not in frame.columns and (target_col != DEFAULT_TARGET or not absent):
-        raise missing_column(target_col, "target_col", frame.columns)
+        left = [name for name in frame.columns if name not in named]
+        left = [name for name in left if frame[name].dtype.is_numeric()]
+        if target_col != DEFAULT_TARGET or len(left) != 1:
+            raise missing_column(target_col, "target_col", frame.columns)
+        (target_col,) = left
+        named.add(target_col)
+        text = f"Column {target_col!r} is the target: it is the only one with numbers left."
+        notes.append(DataNote("layout", text))
     _check_roles(id_cols, time_col, target_col, covariates)
     read_time = {"like": like, "date_format": date_format, "integer": integer}
     axis, times = TimeAxis.read(frame[time_col], **read_time)
@@ -201,7 +217,7 @@ def read_layout(
         clock = _clock(frame[time_col], axis, times)
         redundant = tuple(name for name in rest if is_redundant(frame[name], clock))
         series_cols = tuple(name for name in rest if name not in redundant)
-        if not known and (keys := _recognise(frame, times, series_cols, target_col)):
+        if not known and (keys := _recognise(frame, times, series_cols, time_col, target_col)):
             ids, target = keys
             names = (ids, time_col, target, covariates)
             layout = read_layout(frame.to_native(), *names, **read_time)
@@ -213,14 +229,14 @@ def read_layout(
                 series_cols = tuple(known)
             series_cols = series_cols or rest
             return _read_wide(frame, labels, axis, times, series_cols, rest, present)
-    frame, notes = read_text(frame, {target_col: "target_col", **present})
+    frame, remarks = read_text(frame, {target_col: "target_col", **present})
     ids, series = (labels.get(target_col, target_col),), None
     if not absent:
         ids, series = factorise(frame, id_cols)
     targets = numbers(frame[target_col], "target_col")[:, None]
     return Layout(
         frame, ids, axis, times, series, targets, rest, id_cols, target_col,
-        covariates=tuple(present), notes=tuple(notes),
+        covariates=tuple(present), notes=(*notes, *remarks),
     )  # fmt: skip
 
 
@@ -275,7 +291,7 @@ def _check_roles(
 
 
 def _recognise(
-    frame: nw.DataFrame, times: np.ndarray, rest: tuple[str, ...], target_col: str
+    frame: nw.DataFrame, times: np.ndarray, rest: tuple[str, ...], time_col: str, target_col: str
 ) -> tuple[tuple[str, ...], str] | None:
     """Recognise a long table whose id columns were not named: its id columns and its target.
 
@@ -296,6 +312,10 @@ def _recognise(
         reason = f"time stamps repeat, and several columns could name the series: {sets}"
         raise FighterError(f"{reason}; name the id and the target columns", argument="id_col")
     (keys,) = found
+    if clock := [name for name in keys if is_time_of_day_or_month(part[name])]:
+        both = f"{time_col!r} and {clock[0]!r} tell the time together"
+        remedy = f"join the two columns into one time stamp, or name {clock[0]!r} as an id"
+        raise FighterError(f"{both}; {remedy}", argument="time_col", value=time_col)
     if target_col in frame.columns:
         return keys, target_col
     series = factorise(part, keys)[1]
@@ -305,7 +325,8 @@ def _recognise(
         targets = [name for name in others if not is_constant(part[name], series)]
     if len(targets) != 1:
         found_targets = f"could be {listing(targets)}" if targets else "is not a column of numbers"
-        what = f"{listing(keys)} name the series, but the target {found_targets}"
+        name = "names" if len(keys) == 1 else "name"
+        what = f"{listing(keys)} {name} the series, but the target {found_targets}"
         reason = f"time stamps repeat: {what}; name the target and the id columns"
         raise FighterError(reason, argument="target_col")
     return keys, targets[0]
@@ -378,6 +399,7 @@ def find_time_column(frame: nw.DataFrame, time_col: str, taken: Collection[str] 
             if len(candidates) == 1:
                 return candidates[0]
         if stamps or named:
-            reason = f"several columns could be the time, {listing(stamps or named)}; name one"
+            reason = f"several columns could be the time, {listing(stamps or named)}; name one, "
+            reason += "or join date and time into one column"
             raise FighterError(reason, argument="time_col", value=time_col)
     raise missing_column(time_col, "time_col", columns)

@@ -170,8 +170,8 @@ class Config:
             raise FighterError(
                 f"{outside[0]} is not between 0 and 100 per cent", argument="level", value=level
             )
-        if level and max(level) < 1:
-            percent = ", ".join(f"{100 * q:g}" for q in level)
+        if level and min(level) < 1:
+            percent = ", ".join(f"{100 * q if q < 1 else q:g}" for q in level)
             raise FighterError(
                 f"needs levels in per cent: did you mean {percent}?", argument="level", value=level
             )

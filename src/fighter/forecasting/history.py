@@ -7,7 +7,7 @@ import numpy as np
 
 from ..data import Panel
 from ..data.columns import listing
-from ..data.frequency import Frequency
+from ..data.frequency import Frequency, plural
 from ..data.time_grid import carry_forward
 from ..errors import FighterError, warn_user
 
@@ -50,13 +50,13 @@ def join(panel: Panel, context: Panel, lookback: int) -> Panel:
     steps = np.arange(before + panel.length)
     head = (steps[:, None] < begins) & (columns >= 0)
     rows = steps + ahead - before  # of the context
+    if gap > 0 and panel.length < lookback and (columns >= 0).any():
+        empty = min(gap, lookback - panel.length)
+        what = f"{empty:,} of the {lookback:,} steps of the look-back are not observed"
+        begins_at = f"the table begins {plural(gap, 'step')} after the end of the training table"
+        warn_user(f"{begins_at}; {what}.")
     if not before and not head[(rows >= 0) & (rows < context.length)].any():
         return panel
-    if 0 < gap < lookback and panel.length < lookback:
-        warn_user(
-            f"the table begins {gap:,} steps after the end of the training table; these steps are "
-            "treated as not observed."
-        )
 
     def joined(old: np.ndarray, new: np.ndarray, blank: float | bool) -> np.ndarray:
         whole = np.concatenate([np.full((before, *new.shape[1:]), blank, new.dtype), new])
