@@ -256,6 +256,18 @@ def test_columns_of_a_long_table_can_be_named(call, table, tmp_path, capsys):
     assert "3 duplicated" in said  # what was changed in the table is reported
 
 
+def test_tables_are_read_with_the_flags_of_forecast(call, table, tmp_path, capsys):
+    file = tmp_path / "ours.csv"
+    days = table.date.dt.strftime("%Y_%m_%d %H")
+    table.assign(date=days, Größe="klein").to_csv(file, index=False, encoding="latin-1")
+    command = (file, "--models", "mean", "--horizons", HORIZON, "--results", tmp_path / "out")
+    flags = ("--encoding", "latin-1", "--date-format", "%Y_%m_%d %H", "--drop", "Größe")
+    assert call(*command) == 1
+    assert call(*command, *flags) == 0
+    assert call(*command, *flags[:4], "--columns", *table.columns[1:]) == 0
+    assert "2 series, 115 test windows" in "".join(capsys.readouterr())
+
+
 def test_unused_columns_are_not_reported(call, table, tmp_path, capsys):
     """A leaderboard takes no covariates, so a column of text is of no interest."""
     file = tmp_path / "noted.csv"

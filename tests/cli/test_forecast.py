@@ -324,6 +324,7 @@ def test_flags_override_the_configuration_file(table, tmp_path):
     ("text", "message"),
     [
         ("lokback = 3", "c.toml: lokback = 3: there is no such setting. Did you mean 'lookback'?"),
+        ("horizon = '3'", "c.toml: horizon = '3': needs a whole number"),
         ("width = '4'", "c.toml: width = '4': needs a whole number"),
         ("max_epochs = 0", "c.toml: max_epochs = 0: needs a whole number"),
         ("quiet = 'no'", "c.toml: quiet = 'no': needs True or False"),
@@ -635,3 +636,23 @@ def test_importing_the_forecaster_imports_nothing_heavy_but_torch():
 )
 def test_errors_show_the_argument_as_a_flag(error, text):
     assert in_flags(error).startswith(text)
+
+
+def test_a_fitted_model_has_no_flags_of_settings(model, capsys):
+    for flag in ("--horizon", "--level"):
+        with pytest.raises(SystemExit):
+            main(["predict", str(model), flag, "5"])
+        assert f"{flag}: it is fixed when the model is fitted" in capsys.readouterr().err
+
+
+def test_models_without_weights_show_no_epochs(table, capsys):
+    assert main(["forecast", str(table), "--horizon", "2", "--model", "repeat"]) == 0
+    assert "epoch" not in capsys.readouterr().err
+
+
+def test_lines_fit_a_narrow_terminal(table, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["forecast", str(table), *FLAGS, "--drop", "b", "--time-col", "ds"]) == 0
+    lines = capsys.readouterr().err.replace("\r", "\n").splitlines()
+    assert max(len(line) for line in lines if not line.startswith("epoch")) <= 60

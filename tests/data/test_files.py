@@ -211,3 +211,19 @@ def test_hours_with_zeros_are_not_forecast(tmp_path):
     table = pd.DataFrame({"ds": times, "hour": times.strftime("%H"), "load": np.arange(48.0)})
     table.to_csv(path, index=False)
     assert to_panel(read_table(path)).ids == ("load",)
+
+
+def test_lines_with_other_numbers_of_cells_are_named(tmp_path):
+    path = tmp_path / "notes.csv"
+    path.write_text("# a\n# b\nds,a,b\n2024-01-01,1,2\n")
+    with pytest.raises(FighterError, match=r"line 3 .* 3 cells"):
+        read_table(path)
+
+
+def test_utf_16_without_its_mark_asks_for_the_encoding(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes("ds,y\n2024-01-01,1\n".encode("utf-16-le"))
+    with pytest.raises(FighterError) as error:
+        read_table(path)
+    assert error.value.argument == "encoding"
+    assert list(read_table(path, encoding="utf-16-le").columns) == ["ds", "y"]

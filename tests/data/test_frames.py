@@ -218,7 +218,7 @@ def test_a_sentinel_in_single_precision_is_recognised():
 def test_infinite_values_are_refused_unless_declared_missing():
     table = long_table()
     table.loc[7, "y"] = np.inf
-    with pytest.raises(FighterError, match=r"1 values are infinite .*'b' at 2024-03-30 07:00"):
+    with pytest.raises(FighterError, match=r"1 infinite value .*'b' at 2024-03-30 07:00"):
         to_panel(table)
     assert not to_panel(table, missing_values=[np.inf]).observed[7, 0]
 
@@ -487,8 +487,8 @@ def test_text_covariates_are_refused():
     ("change", "argument", "message"),
     [
         (lambda t: t.iloc[:0], None, "empty: 0 rows, columns unique_id, ds, y"),
-        (lambda t: t.rename(columns={"y": "Y"}), "target_col",
-         r"'unique_id', 'ds', 'Y'\. Did you mean 'Y'\?"),
+        (lambda t: t.rename(columns={"y": "Y"}).assign(x=1.0), "target_col",
+         r"'unique_id', 'ds', 'Y', 'x'\. Did you mean 'Y'\?"),
         (lambda t: t.rename(columns={"ds": "dss"}).astype({"dss": str}), "time_col",
          r"mean 'dss'\?"),
         (lambda t: t.rename(columns={"ds": "stamp"}).astype({"stamp": str}), "time_col",
@@ -975,4 +975,18 @@ def test_the_months_of_years_are_not_series():
     table = pd.DataFrame({"year": years, "month": [*range(1, 13)] * 20, "y": np.arange(240.0)})
     with pytest.raises(FighterError) as error:
         to_panel(table, time_col="year")
+    assert error.value.argument == "time_col"
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["2024-01-01", "100.13", "-3"], "header is missing"),
+        (["country", "2019", "2020", "2021"], "turn the table"),
+        (["when", "load"], "Name the column"),
+    ],
+)
+def test_a_header_without_names_is_noticed(columns, message):
+    with pytest.raises(FighterError, match=message) as error:
+        to_panel(pd.DataFrame([range(len(columns))], columns=columns))
     assert error.value.argument == "time_col"

@@ -435,3 +435,11 @@ def test_levels_are_in_per_cent(level):
     with pytest.raises(FighterError) as error:
         Forecaster(3, level=level)
     assert error.value.argument == "level"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("h", "horizon"), ("input_size", "lookback")])
+def test_names_of_other_libraries_are_understood(name, meant):
+    with pytest.raises(FighterError, match=f"Did you mean '{meant}'"):
+        Forecaster(**{"horizon": 3, name: 3})
+    with pytest.raises(FighterError, match=f"Did you mean '{meant}'"):
+        Forecaster.from_flat(**{"horizon": 3, name: 3})

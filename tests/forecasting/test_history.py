@@ -276,3 +276,26 @@ def test_rows_after_a_gap_are_reported_unless_they_fill_the_lookback(fitted, gap
     with pytest.warns(DataWarning, match=f"{min(gap, lookback - rows)} of the {lookback} steps"):
         fitted.predict(few)
     quiet(lambda: fitted.predict(after(df, 100 + gap)))
+
+
+def test_unknown_series_are_told_the_known_ones():
+    df = waves(60)
+    numbered = df.assign(unique_id=df.unique_id.map({"a": 0, "b": 1}))
+    model = tiny(cycle=24).fit(numbered)
+    with pytest.raises(FighterError, match=r"0, 1.*str.*int"):
+        model.predict(numbered.astype({"unique_id": str}))
+
+
+@pytest.mark.parametrize("name", ["h", "horizon"])
+def test_the_horizon_of_a_fitted_model_is_fixed(fitted, name):
+    assert len(fitted.predict(**{name: fitted.plan.horizon})) == 2 * fitted.plan.horizon
+    with pytest.raises(FighterError) as error:
+        fitted.predict(**{name: fitted.plan.horizon + 1})
+    assert error.value.argument == name
+
+
+@pytest.mark.parametrize("model", ["repeat", "naive", "mean"])
+def test_models_without_weights_need_no_future_values(model):
+    df = waves(60).assign(x=1.0)
+    fitted = Forecaster(3, 24, model=model, future=["x"], verbose=False).fit(df)
+    assert fitted.predict().iloc[:, 2].notna().all()

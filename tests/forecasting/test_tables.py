@@ -181,7 +181,7 @@ def test_gaps_duplicates_and_sentinels_are_reported():
         in message
     )
     assert "2 values of -9999 in 2 series" in message
-    assert "1 empty values (NaN) in 1 series ('a' 1; first: 'a' at 2024-01-01 01:10)" in message
+    assert "1 empty value (NaN) in 1 series ('a' 1; first: 'a' at 2024-01-01 01:10)" in message
     forecast = model.predict()
     assert forecast.ds.min() == pd.Timestamp("2024-01-02 09:20")
     assert np.isfinite(forecast.Fighter).all()
@@ -248,9 +248,12 @@ def test_a_table_that_is_too_short_is_refused_with_the_numbers():
     ("spoil", "message"),
     [
         (lambda df: df.head(0), "empty"),
-        (lambda df: df.rename(columns={"y": "Y"}).assign(x=1.0), "target_col='y'.*Did you mean 'Y'"),
+        (
+            lambda df: df.rename(columns={"y": "Y"}).assign(x=1.0),
+            "target_col='y'.*Did you mean 'Y'",
+        ),
         (lambda df: df.assign(y=df.y.astype(str) + "x"), "which is not a number"),
-        (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 values are infinite"),
+        (lambda df: df.assign(y=df.y.where(df.index != 3, np.inf)), "1 infinite value"),
         (lambda df: df.assign(y=df.y.where(df.unique_id != "b")), "no observed value, 'b'"),
         (lambda df: df.to_numpy(), "pandas, polars or pyarrow"),
     ],

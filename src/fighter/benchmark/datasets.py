@@ -132,9 +132,10 @@ def read(dataset: Dataset) -> tuple[Panel, Split]:
     its own.
     """
     if dataset.known is None:
-        table = read_table(dataset.file)
+        columns = dict(dataset.columns)
+        table = read_table(dataset.file, encoding=columns.pop("encoding", None))
         try:
-            data = to_panel(table, **dict(dataset.columns))
+            data = to_panel(table, **columns)
         except FighterError as error:
             reason = f"{dataset.file}: {error.reason}"
             value = {} if error.value is None else {"value": error.value}

@@ -12,7 +12,7 @@ from ..benchmark.runs import Environment, usual_jobs
 from ..errors import FighterError
 from ..models import MODELS
 from ..training.progress import say
-from .arguments import DataFolder, Shown, Target, TargetFolder
+from .arguments import DataFolder, Encoding, Shown, Target, TargetFolder
 
 LEGEND = """Lower is better. Against the best other model: the difference in MSE, seeds won, and how
 likely a difference as large is by chance. The page says how the models are compared."""
@@ -33,6 +33,10 @@ def leaderboard(
     target_col: Column | None = None,
     freq: Column | None = None,
     missing_values: Annotated[tuple[float, ...], Shown("NUMBER", "data")] = (),
+    columns: Annotated[tuple[str, ...], Shown("TEXT", "data")] = (),
+    drop: Annotated[tuple[str, ...], Shown("TEXT", "data")] = (),
+    date_format: Column | None = None,
+    encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     seeds: Annotated[tuple[int, ...], Shown("N", "training")] = (0, 1, 2),
     lr: Annotated[float | None, Shown("NUMBER", "training")] = None,
@@ -66,6 +70,10 @@ def leaderboard(
         target_col: column of a long table with the values (default: y).
         freq: step of the time axis, such as h or 10min (default: inferred).
         missing_values: numbers that mean "not observed", such as -9999.
+        columns: read only these columns, and those named above (default: all).
+        drop: columns to leave out.
+        date_format: format of dates in text, such as %d.%m.%y (default: found).
+        encoding: encoding of text files, such as latin-1 (default: UTF-8).
         jobs: runs at a time (default: one per core, at most 16).
         results: folder for the results (JSON) and the runs.
         page: Markdown file to write (default: accuracy.md in the results folder).
@@ -73,19 +81,23 @@ def leaderboard(
             in $FIGHTER_DATA, then in the cache.
         device: where to run (default: a GPU if there is one).
     """
-    columns = {
+    reading = {
         "id_col": id_col if len(id_col) > 1 else next(iter(id_col), None),
         "time_col": time_col,
         "target_col": target_col,
         "freq": freq,
         "missing_values": missing_values or None,
+        "columns": columns or None,
+        "drop": drop or None,
+        "date_format": date_format,
+        "encoding": encoding,
     }
     page = page or results / "accuracy.md"
     environment = Environment.here(data_dir, device)
     check_target(results)
     check_target(page, (".md",))
     names = find_models(_unique(models)) or tuple(MODELS)
-    given = {name: value for name, value in columns.items() if value is not None}
+    given = {name: value for name, value in reading.items() if value is not None}
     datasets = find_datasets(data, data_dir, given, say)
     for dataset in datasets:
         if notes := [*_data_notes(dataset), *unscaled_series(dataset)]:

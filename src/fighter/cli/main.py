@@ -156,6 +156,8 @@ def _call(name: str, target: Callable[..., Any], texts: list[str]) -> int:
             settings, explain = read_config(texts), explain_flag
             others = [a for a in own if a.name != "settings"]
             arguments = [*others, *setting_arguments(settings), CONFIG]
+        elif any(a.name == "model" and a.positional for a in own):
+            from .options import explain_fixed_flag as explain
         if {"-h", "--help"} & set(texts):
             print(help_page(f"fighter {name}", target, arguments))
             return 0

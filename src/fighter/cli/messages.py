@@ -36,7 +36,8 @@ def notes_on_stderr() -> Iterator[None]:
             show(message, category, *rest)
         elif is_rank_zero() and (note := str(message)) not in printed:
             printed.add(note)
-            print(f"note: {note}", file=sys.stderr)
+            line = f"note: {note}"
+            print(fill(line, indent=6) if sys.stderr.isatty() else line, file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", DataWarning)
@@ -66,7 +67,7 @@ def first_rows(table: Any) -> str:
 def about_data(panel: Panel) -> str:
     """Say what was read."""
     show = panel.freq.show
-    return (
+    return fill(
         f"read      {panel.n_series:,} series, {panel.length:,} steps (freq {panel.freq}), "
         f"{show(int(panel.times[0]))} to {show(int(panel.times[-1]))}"
     )
@@ -74,6 +75,8 @@ def about_data(panel: Panel) -> str:
 
 def about_training(model: "Forecaster", seconds: float) -> str:
     """Say how long training took."""
+    if not model.plan.model.trainable:
+        return f"trained   nothing: {model.plan.model.name} has no weights"
     return (
         f"trained   {len(model.history)} of at most {model.plan.epochs} epochs in {seconds:.0f} s"
     )

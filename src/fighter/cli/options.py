@@ -46,7 +46,7 @@ def read_config(texts: Sequence[str]) -> dict[str, Any]:
         if "verbose" in given:
             reason = "there is no such setting; quiet = true hides progress and summary"
             raise FighterError(reason, argument="verbose", value=given["verbose"])
-        nest(settings)
+        Config(**{"horizon": 1, **nest(settings)})
     except FighterError as error:
         raise FighterError(f"{path}: {error.argument} = {error.value!r}: {error.reason}") from error
     return given
@@ -78,6 +78,13 @@ def explain_flag(flag: str) -> str:
     return f"only these models have it: {', '.join(having)}." if having else ""
 
 
+def explain_fixed_flag(flag: str) -> str:
+    """Say that a setting of the Forecaster cannot be changed in a fitted model; else empty."""
+    name = flag.removeprefix("--").replace("-", "_")
+    fixed = name in {f.name for f in fields(Config)}
+    return "it is fixed when the model is fitted; fit again to change it." if fixed else ""
+
+
 def make_forecaster(settings: Mapping[str, Any], *, verbose: bool) -> Forecaster:
     """Return the Forecaster that the settings describe."""
     return Forecaster.from_flat(**settings, verbose=verbose)
@@ -107,9 +114,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FighterError(f"{path} is not TOML: {error}") from error
     if tables := [name for name, value in given.items() if isinstance(value, dict)]:
-        inside = ", ".join(given[tables[0]]) or "settings"
-        raise FighterError(
-            f"{path}: [{tables[0]}] is a table: a configuration has none; delete that line, so "
-            f"that {inside} stand at the top level"
-        )
+        what = f"[{tables[0]}] is a table: a configuration has none"
+        raise FighterError(f"{path}: {what}; delete that line, its settings stand alone")
     return {name.replace("-", "_"): value for name, value in given.items()}

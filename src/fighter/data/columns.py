@@ -1,5 +1,6 @@
 """Columns of a table, read through narwhals into numpy. Nothing here depends on time."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -115,9 +116,18 @@ def missing_column(name: str, argument: str, columns: Sequence[str]) -> FighterE
     """Return the error for a column, named by ``argument``, that the table does not have."""
     hint = did_you_mean(name, columns)
     if not hint and argument == "time_col":
-        hint = " Name the column of the time stamps"
+        hint = _about_header(columns) or " Name the column of the time stamps"
     reason = f"the table has no such column; it has {listing(columns)}{hint and '.' + hint}"
     return FighterError(reason, argument=argument, value=name)
+
+
+def _about_header(columns: Sequence[str]) -> str:
+    """Say what is wrong with a header of numbers; empty if it holds names."""
+    if sum(bool(re.fullmatch(r"(19|20)\d\d", name)) for name in columns) > 2:
+        return " Years stand in the header: turn the table, so that each row has one time stamp"
+    if all(re.fullmatch(r"[-+]?\d[-\d.,:/ TZ]*", name) for name in columns):
+        return " The header is missing: put a line with the names of the columns first"
+    return ""
 
 
 def listing(names: Iterable[Any], most: int = 12) -> str:

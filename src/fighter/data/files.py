@@ -208,7 +208,9 @@ def _read_csv(
         with io.TextIOWrapper(sample, encoding=encoding, newline="") as text:
             lines = [*islice(text, _SAMPLE)]
         if any("\0" in line for line in lines):
-            raise FighterError(f"{name} is not text, or its encoding is not {encoding}")
+            used = encoding.removesuffix("-sig")
+            reason = f"{name} is not text, or not encoded in {used}; pass its encoding"
+            raise FighterError(f"{reason}, such as utf-16-le", argument="encoding")
         separator = _separator(lines)
         if encoding == "utf-8-sig":
             lines += _padded_lines(source, separator)
@@ -226,6 +228,11 @@ def _read_csv(
     except (ValueError, OSError, EOFError, csv.Error) as error:
         if isinstance(error, FighterError):
             raise
+        if ragged := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
+            before, line, cells = ragged.groups()
+            what = f"line {line} of {name} has {cells} cells, and those before it {before}"
+            remedy = "remove lines above the header, and give every row the cells of the header"
+            raise FighterError(f"{what}; {remedy}") from error
         raise _unreadable(name, error) from error
 
 

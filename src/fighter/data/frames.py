@@ -17,7 +17,7 @@ from .columns import (
     missing_column,
     open_frame,
 )
-from .frequency import Frequency
+from .frequency import Frequency, plural
 from .layout import (
     DEFAULT_ID,
     DEFAULT_TARGET,
@@ -121,7 +121,7 @@ def to_panel(
     notes = [*layout.notes, *_axis_notes(layout, step, told, given is None), *grid.notes]
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
-        what = f"{count} empty values (NaN) {locator.summary(empty[:length])}"
+        what = f"{plural(count, 'empty value')} (NaN) {locator.summary(empty[:length])}"
         notes.append(DataNote("missing", f"{what}; treated as not observed."))
     notes += _describe_ends(observed[:length], ends, layout.ids)
     notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
@@ -235,22 +235,24 @@ def _place_targets(
     for sentinel in marks:
         mask = is_marked(values, [sentinel])
         if count := int(mask.sum()):
-            what = f"{count} values of {sentinel:g} {locator.summary(mask)}"
+            what = f"{plural(count, 'value')} of {sentinel:g} {locator.summary(mask)}"
             notes.append(DataNote("missing", f"{what}; treated as not observed."))
         values[mask] = np.nan
     large = np.abs(values) > LARGEST_VALUE
     if large.any() and (infinite := np.isinf(values)).any():
-        what = f"{infinite.sum()} values are infinite {locator.summary(infinite)}"
+        what = f"{plural(int(infinite.sum()), 'infinite value')} {locator.summary(infinite)}"
         remedy = "correct them, or declare inf and -inf as missing values to leave them out"
         raise FighterError(f"{what}; {remedy}")
     if large.any():
-        what = f"{large.sum()} values are larger than {LARGEST_VALUE:g} {locator.summary(large)}"
+        what = (
+            f"{plural(int(large.sum()), 'value')} beyond {LARGEST_VALUE:g} {locator.summary(large)}"
+        )
         raise FighterError(f"{what}; correct them, or divide the series by a power of ten")
     observed: np.ndarray = ~np.isnan(values)
     if (silent := ~observed.any(axis=0)).any():
         ids = [layout.ids[i] for i in np.flatnonzero(silent)]
         what = f"{len(ids)} of {len(layout.ids)} series have no observed value"
-        remedy = "leave the columns out (drop)" if layout.series_cols else "leave them out"
+        remedy = "drop the columns" if layout.series_cols else "leave them out"
         raise FighterError(f"{what}, {listing(ids, 3)}; {remedy}")
     values[~observed] = 0.0
     return values, observed, empty, notes

@@ -137,7 +137,7 @@ def read_text(
         if cells is None:
             continue
         alternative = {
-            None: "leave the column out (drop), or name the id and target columns of a long table",
+            None: "drop the column, or name the id and target columns of a long table",
             "target_col": "correct it or leave it empty",
         }.get(argument, "encode categories as numbers, such as one column of 0 and 1 for each")
         values, remark = parse_numerals(cells, name, argument, alternative)
@@ -255,7 +255,7 @@ def _read_wide(
         reason = f"besides the time column {axis.name!r} there is {others}"
         raise FighterError(f"the table has no series: {reason}")
     frame, notes = read_text(frame, {**dict.fromkeys(series_cols), **covariates})
-    alternative = "convert it to numbers or leave the column out (drop)"
+    alternative = "convert it to numbers or drop the column"
     targets = np.stack([numbers(frame[name], None, alternative) for name in series_cols], axis=1)
     ids = tuple(labels.get(name, name) for name in series_cols)
     unused = tuple(name for name in rest if name not in series_cols)

@@ -1,6 +1,6 @@
 """The settings of a forecaster, as typed dataclasses that check themselves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, is_dataclass
 from math import inf
 from numbers import Integral, Real
@@ -112,6 +112,11 @@ _LISTS = {
     "columns": str, "drop": str,
 }  # fmt: skip
 
+_OTHER_NAMES = {  # in other libraries
+    "horizon": ("h", "fh", "steps", "pred_len", "prediction_length", "output_chunk_length"),
+    "lookback": ("input_size", "seq_len", "context_length", "input_chunk_length", "window"),
+}
+
 
 @dataclass(repr=False, eq=False)
 class Config:
@@ -200,7 +205,7 @@ class Config:
         for argument, kind in homes:
             if name in kind.setting_names():
                 return f"belongs to {argument}: pass {argument}={kind.__name__}({name}=…)"
-        return f"there is no such setting.{did_you_mean(name, [f.name for f in fields(cls)])}"
+        return f"there is no such setting.{_nearest(name, [f.name for f in fields(cls)])}"
 
     def copy(self) -> "Config":
         """Return a checked copy, which later changes to this object do not reach."""
@@ -278,8 +283,14 @@ def unknown_setting(name: str, value: Any, model: ModelConfig, known: set[str]) 
             f"it: {', '.join(having)}"
         )
     else:
-        reason = f"there is no such setting.{did_you_mean(name, known)}"
+        reason = f"there is no such setting.{_nearest(name, known)}"
     return FighterError(reason, argument=name, value=value)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return a question about the setting that was meant, also by its name in other libraries."""
+    other = next((ours for ours, names in _OTHER_NAMES.items() if name in names), None)
+    return f" Did you mean {other!r}?" if other else did_you_mean(name, known)
 
 
 def _check_list(name: str, values: Any) -> None:

@@ -95,7 +95,7 @@ class Fitted:
                 "the model was fitted without static covariates: leave them out", argument="static"
             )
         if isinstance(df, Integral) and not isinstance(df, bool):
-            raise fixed_horizon(self.plan, "df", df)
+            check_horizon(self.plan, df=df)
         panel = read_panel(config or self.config, df, static, self.preprocessing)
         if trained.static.shape[1] and not panel.static.shape[1]:
             return borrow_static(panel, trained)
@@ -260,7 +260,7 @@ def fit_panel(
         _recipe(config, plan),
         start_step=start_step,
         world=world,
-        verbose=config.verbose,
+        verbose=config.verbose and plan.model.trainable,
         settings=f"{plan} warm_start={start is not None}",
         **places,
     )
@@ -300,6 +300,7 @@ def group_by_end(
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
+        needed = needed & config.model_config.trainable  # others do not use covariates
         marks = config.missing_values
         known = future_values(until, future, config.horizon, needed=needed, missing_values=marks)
         yield until, known, ending
@@ -318,11 +319,13 @@ def first_scored_row(panel: Panel, plan: Plan, last: int | None) -> int:
     return max(first, plan.lookback)
 
 
-def fixed_horizon(plan: Plan, argument: str, value: Any) -> FighterError:
-    """Return the error for asking a fitted model for another number of steps."""
-    reason = f"the model forecasts {plan.horizon} steps, fixed when it was fitted"
-    remedy = "fit again with another horizon for more or fewer"
-    return FighterError(f"{reason}; {remedy}", argument=argument, value=value)
+def check_horizon(plan: Plan, **asked: Any) -> None:
+    """Refuse to forecast another number of steps than the model was fitted for."""
+    for argument, steps in asked.items():
+        if steps not in (None, plan.horizon):
+            reason = f"the model forecasts {plan.horizon} steps, fixed when it was fitted"
+            remedy = "fit again with another horizon for more or fewer"
+            raise FighterError(f"{reason}; {remedy}", argument=argument, value=steps)
 
 
 def check_future(config: Config, panel: Panel, future: Any) -> None:

@@ -16,7 +16,7 @@ from . import evaluate as scoring
 from . import explain as explaining
 from .autoconfig import Plan
 from .config import Config
-from .fitted import Fitted, fit_panel, fixed_horizon, read_panel
+from .fitted import Fitted, check_horizon, fit_panel, read_panel
 from .forecast import Forecast
 from .storage import pack, unpack
 
@@ -115,7 +115,13 @@ class Forecaster(Config, Estimator):
         return self
 
     def predict(
-        self, df: Any = None, *, future: Any = None, static: Any = None, h: int | None = None
+        self,
+        df: Any = None,
+        *,
+        future: Any = None,
+        static: Any = None,
+        h: int | None = None,
+        horizon: int | None = None,
     ) -> Any:
         """Forecast the steps after the end of each series.
 
@@ -125,12 +131,12 @@ class Forecaster(Config, Estimator):
             future: values of the ``future`` covariates for the steps to forecast.
             static: static covariates, if ``df`` has series that were not trained on.
             h: number of steps; only the horizon, which is fixed when the model is fitted.
+            horizon: the same.
 
         Returns:
             One row per series and step: the forecast, and its intervals or quantiles.
         """
-        if h not in (None, self.plan.horizon):
-            raise fixed_horizon(self.plan, "h", h)
+        check_horizon(self.plan, h=h, horizon=horizon)
         return self.forecast(df, future=future, static=static).table()
 
     def forecast(self, df: Any = None, *, future: Any = None, static: Any = None) -> Forecast:

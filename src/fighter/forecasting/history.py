@@ -50,7 +50,9 @@ def join(panel: Panel, context: Panel, lookback: int) -> Panel:
     steps = np.arange(before + panel.length)
     head = (steps[:, None] < begins) & (columns >= 0)
     rows = steps + ahead - before  # of the context
-    if gap > 0 and panel.length < lookback and (columns >= 0).any():
+    # A look-back with next to nothing is reported later.
+    few = gap >= lookback and panel.length < _NEXT_TO_NOTHING * lookback
+    if gap > 0 and panel.length < lookback and (columns >= 0).any() and not few:
         empty = min(gap, lookback - panel.length)
         what = f"{empty:,} of the {lookback:,} steps of the look-back are not observed"
         begins_at = f"the table begins {plural(gap, 'step')} after the end of the training table"

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..data import Panel, Scaler, Scheme, Windows
 from ..data.bounds import find_bounds
+from ..data.columns import listing
 from ..errors import FighterError
 from .autoconfig import Plan
 from .history import extend, positions, steps_between
@@ -50,9 +51,12 @@ class Preprocessing:
         """
         trained = set(self.ids)
         if alternative and (new := [name for name in ids if name not in trained]):
+            alike = [name for name in self.ids if str(name) == str(new[0])]
+            kinds = f"{type(new[0]).__name__}, there {type(alike[0]).__name__}" if alike else ""
+            hint = f" (here it is {kinds})" if alike else ""
             raise FighterError(
-                f"the model serves only the {len(self.ids)} series it was trained on, and "
-                f"{new[0]!r} is not one of them: other series need {alternative}"
+                f"the model was trained on {listing(self.ids, 3)}, and {new[0]!r} is not one of "
+                f"them{hint}: rename it, or for other series use {alternative}"
             )
 
     def in_order(self, ids: tuple) -> tuple:

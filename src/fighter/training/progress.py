@@ -1,6 +1,7 @@
 """Progress of a training run: a bar or lines on a terminal, metrics in a file."""
 
 import json
+import shutil
 import sys
 import textwrap
 import time
@@ -20,7 +21,8 @@ def say(text: str) -> None:
 
 
 def fill(line: str, width: int = 80, indent: int = 10) -> str:
-    """Break a line between words; words such as file names stay whole."""
+    """Break a line between words, sooner on a narrow terminal; words as file names stay whole."""
+    width = max(min(shutil.get_terminal_size().columns, width), 40)
     return textwrap.fill(
         line, width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     )
@@ -64,7 +66,9 @@ class Progress:
         if self._bar is not None:
             best = f"loss {record['loss']:.4f}"
             if score is not None:
-                best = f"val {score:.4f} (best {record['best']:.4f})"
+                best = f"val {score:.4f}"
+                if shutil.get_terminal_size().columns >= 80:
+                    best += f" (best {record['best']:.4f})"
             self._bar.set_description_str(position, refresh=False)  # the next step draws it
             self._bar.set_postfix_str(best, refresh=False)
         elif self._lines and time.monotonic() - self._last > 5:
