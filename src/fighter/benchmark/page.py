@@ -101,7 +101,8 @@ def _title(cells: Sequence[Cell], rows: Sequence[Cell]) -> str:
         f"{result.get('windows', 0):,} test windows",
     ]
     for column, value in first["settings"]["columns"].items():
-        values = [f"{mark:g}" for mark in value] if isinstance(value, list) else [str(value)]
+        items = value if isinstance(value, list) else [value]
+        values = [f"{item:g}" if isinstance(item, float) else str(item) for item in items]
         parts.append(f"{COLUMN_WORDS.get(column, column)} {', '.join(values)}")
     if epochs := first["max_epochs"]:
         parts.append(f"at most {epochs} epoch{'s' * (epochs > 1)}")
