@@ -990,3 +990,21 @@ def test_a_header_without_names_is_noticed(columns, message):
     with pytest.raises(FighterError, match=message) as error:
         to_panel(pd.DataFrame([range(len(columns))], columns=columns))
     assert error.value.argument == "time_col"
+
+
+def test_a_date_format_that_is_not_used_is_reported():
+    table = long_table()
+    notes = to_panel(table, date_format="%d.%m.%Y").data_notes
+    assert "dates" in {note.kind for note in notes}
+    text = table.assign(ds=table.ds.dt.strftime("%d.%m.%Y %H:%M"))
+    notes = to_panel(text, date_format="%d.%m.%Y %H:%M").data_notes
+    assert "dates" not in {note.kind for note in notes}
+
+
+def test_the_odd_cell_of_a_time_column_is_named():
+    table = long_table()
+    stamps = table.ds.astype(object)
+    stamps[7] = "soon"
+    with pytest.raises(FighterError, match="'soon' in row 7") as error:
+        to_panel(table.assign(ds=stamps))
+    assert error.value.argument == "time_col"

@@ -351,7 +351,7 @@ def test_the_error_for_new_series_names_the_settings_that_serve_them(settings, a
     model = tiny(**{"cycle": None, **settings}).fit(df)
     with pytest.raises(FighterError) as error:
         model.predict(waves(80, ids=("a", "z")))
-    assert "only the 2 series it was trained on, and 'z' is not one of them" in str(error.value)
+    assert "trained on 'a', 'b', and 'z' is not one of them" in str(error.value)
     assert alternative in str(error.value)
     part = model.predict(df[df.unique_id == "a"])  # a part of the series is served
     whole = model.predict(df)

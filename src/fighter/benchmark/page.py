@@ -38,6 +38,9 @@ COLUMN_WORDS = {
     "target_col": "values in column",
     "freq": "frequency",
     "missing_values": "missing values",
+    "columns": "columns",
+    "drop": "without columns",
+    "date_format": "dates as",
 }
 ENOUGH = 6  # blocks that a p-value below 0.05 needs
 

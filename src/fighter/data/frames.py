@@ -119,6 +119,9 @@ def to_panel(
     rows = observed[:length] if future and not wide else present
     ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
     notes = [*layout.notes, *_axis_notes(layout, step, told, given is None), *grid.notes]
+    if date_format and not layout.axis.encoding and scheme is None:
+        what = f"Time column {layout.axis.name!r} holds time stamps"
+        notes.append(DataNote("dates", f"{what}, so the date format is not used."))
     notes += describe_rows(present, grid.duplicates[:length], locator, wide)
     if count := int(empty[:length].sum()):
         what = f"{plural(count, 'empty value')} (NaN) {locator.summary(empty[:length])}"

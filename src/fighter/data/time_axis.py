@@ -1,5 +1,6 @@
 """Time columns of tables, converted to and from the ``int64`` time axis of a panel."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -153,7 +154,11 @@ class TimeAxis:
             axis, stamps = cls._read_numbers(name, numbers, encoding, integer=False)
             return axis, stamps[codes]
         needed = "time stamps, dates, integers or strings such as '2024-01-31 12:00'"
-        came = f"{', '.join(sorted(kinds))} such as {str(distinct[0])!r}"
+        types = [type(cell) for cell in distinct]
+        counts = Counter(types)
+        odd = types.index(min(counts, key=counts.__getitem__))  # the type of the fewest cells
+        row = int((codes == odd).argmax())
+        came = f"{', '.join(sorted(kinds))} such as {str(distinct[odd])!r} in row {row}"
         raise time_error(name, f"holds {came}; needs {needed}")
 
     def clock(self, time: int) -> int:

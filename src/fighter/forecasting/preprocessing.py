@@ -56,7 +56,7 @@ class Preprocessing:
             hint = f" (here it is {kinds})" if alike else ""
             raise FighterError(
                 f"the model was trained on {listing(self.ids, 3)}, and {new[0]!r} is not one of "
-                f"them{hint}: rename it, or for other series use {alternative}"
+                f"them{hint}: rename it; other series need {alternative}"
             )
 
     def in_order(self, ids: tuple) -> tuple:
