@@ -81,7 +81,7 @@ def explain_flag(flag: str) -> str:
 def explain_fixed_flag(flag: str) -> str:
     """Say that a setting of the Forecaster cannot be changed in a fitted model; else empty."""
     name = flag.removeprefix("--").replace("-", "_")
-    fixed = name in {f.name for f in fields(Config)}
+    fixed = name != "future" and name in {f.name for f in fields(Config)}  # --future-file is meant
     return "it is fixed when the model is fitted; fit again to change it." if fixed else ""
 
 
