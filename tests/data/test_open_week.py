@@ -141,6 +141,28 @@ def test_scattered_weekend_rows_do_not_make_calendar_days():
     assert panel.length == 3865
 
 
+@pytest.mark.parametrize("n", [25, 60, 95, 3865])
+@pytest.mark.parametrize("day", [5, 6])
+@pytest.mark.parametrize("where", ["apart", "in a row"])
+def test_a_rare_day_stays_closed_however_few_the_weeks(n, day, where):
+    business = days(n, (5, 6), "2010-01-04")
+    weekends = pd.date_range(business[5], business[-5])
+    weekends = weekends[weekends.day_of_week == day]
+    count = 49 if n == 3865 else 1
+    rare = weekends[:: 1 if where == "in a row" else len(weekends) // count][:count]
+    panel = to_panel(pd.DataFrame({"ds": business.union(rare), "y": 1.0}))
+    assert (str(panel.freq), panel.length) == ("B", n)
+
+
+def test_a_shop_with_four_open_sundays_a_year_is_closed_on_sundays():
+    shop = days(624, (6,))
+    sundays = pd.date_range("2020-02-02", periods=8, freq="91D")
+    panel = to_panel(pd.DataFrame({"ds": shop.union(sundays), "y": 1.0}))
+    assert (str(panel.freq), panel.length) == ("D[Mon-Sat]", 624)
+    assert [note.kind for note in panel.data_notes] == ["closed", "closed"]
+    assert not any(str(note).startswith("All rows") for note in panel.data_notes)
+
+
 def test_a_series_with_many_rows_on_weekends_keeps_them():
     business = pd.DataFrame({"unique_id": "b", "ds": days(3000, (5, 6)), "y": 1.0})
     daily = pd.DataFrame({"unique_id": "d", "ds": days(60, (), "2022-01-01"), "y": 2.0})

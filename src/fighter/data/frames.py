@@ -321,7 +321,8 @@ def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> 
         clock = "kept on the local clock" if axis.wall else converted
         notes.append(DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}."))
     if freq.week not in (None, WEEKDAYS) and inferred:
-        hours = f"All rows are on {freq.week}, so only these steps are forecast"
+        share = "Nearly all" if freq.closed(layout.times).any() else "All"
+        hours = f"{share} rows are on {freq.week}, so only these steps are forecast"
         remedy = f"pass the frequency {freq.every} for all steps"
         notes.append(DataNote("closed", f"{hours}; {remedy}."))
     return notes

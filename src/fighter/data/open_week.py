@@ -13,7 +13,8 @@ WEEK = 7 * DAY
 
 _MONDAY = 4 * DAY  # 1970-01-05
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_RARE = 0.05  # a step of the week that is seen less often is closed
+_RARE = 0.05  # an hour that is seen less often is closed; also the share of rows that may be
+_RARE_DAY = 0.3  # a day of the week that is seen less often than this share of the others is closed
 _FILLED = 0.7  # mean share in which the open steps must be seen
 _FEW_WEEKS, _FEW_DATES = 6, 10  # fewer do not show that a day or an hour is closed
 _RECENT = 4 * WEEK
@@ -123,14 +124,15 @@ class OpenWeek:
     def infer(cls, times: np.ndarray, series: np.ndarray | None, step: int) -> "OpenWeek | None":
         """Find the steps of the week that are closed; None if there is no strong evidence of any.
 
-        A closed step is seen in less than 5 % of the weeks, and not lately; ``series`` numbers the
-        series of each stamp, none of which may have a tenth of its rows in closed steps.
+        A closed day is seen in less than 30 % of the weeks in which the other days are, a closed
+        hour in less than 5 %, and neither lately; ``series`` numbers the series of each stamp, none
+        of which may have a tenth of its rows in closed steps.
         """
         if step < MINUTE or DAY % step:
             return None
         per_week = WEEK // step
         counts = np.bincount((times - _MONDAY) // step % per_week, minlength=per_week)
-        if counts.min() > _RARE * counts.max():
+        if counts.min() > _RARE_DAY * counts.max():
             return None
         stamps = np.unique(times)
         steps = (stamps - _MONDAY) // step
@@ -158,9 +160,9 @@ def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
     seen = np.bincount(dates % 7, minlength=7)
     weeks = np.unique(dates // 7).size
     weekends = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
-    if not seen[5:].any() and weekends >= (1 if per_day == 1 else 2):
+    if weekends >= (1 if per_day == 1 else 2) and seen[5:].max() <= _RARE_DAY * weekends:
         return np.arange(7) < 5
-    is_open = seen > _RARE * weeks
+    is_open = seen > _RARE_DAY * seen.max()
     if weeks < _FEW_WEEKS or seen[is_open].mean() < _FILLED * weeks:
         return np.ones(7, bool)
     return is_open
