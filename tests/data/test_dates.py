@@ -53,6 +53,44 @@ def test_integers_that_are_all_dates_are_dates(backend, dtype, times, code, freq
     assert [pd.Timestamp(stamp) for stamp in ahead(df, panel)] == list(after)
 
 
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("code", ["%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+def test_digits_with_hours_are_dates(code, kind):
+    panel = to_panel(table(HOURS.strftime(code).astype(kind)))
+    assert str(panel.freq) == "h"
+    np.testing.assert_array_equal(panel.times, HOURS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize(
+    ("times", "code", "row", "wrong"),
+    [(DAYS, "%Y%m%d", 7, 20240230), (DAYS, "%Y%m%d", 0, 20240132), (DAYS, "%Y%m%d", 9, 2024011),
+     (MONTHS, "%Y%m", 12, 201013), (HOURS, "%Y%m%d%H", 24, 2024010124)],
+)  # fmt: skip
+def test_one_integer_that_is_no_date_is_named(times, code, row, wrong):
+    numbers = times.strftime(code).astype(int).to_numpy().copy()
+    numbers[row] = wrong
+    with pytest.raises(FighterError, match=f"{wrong} in row {row}") as error:
+        to_panel(table(numbers))
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+
+
+@pytest.mark.parametrize("code", ["%d%m%Y", "%m%d%Y", "%y%m%d"])
+def test_other_integers_that_are_dates_need_their_format(code):
+    numbers = DAYS.strftime(code).astype(int)
+    with pytest.raises(FighterError, match=f"'{code}'") as error:
+        to_panel(table(numbers))
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+    panel = to_panel(table(numbers), date_format=code)
+    np.testing.assert_array_equal(panel.times, DAYS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize("text", ["1704067200", "2024013", "20240101000000000", "2024013124"])
+def test_digits_that_are_no_date_are_quoted(text):
+    with pytest.raises(FighterError, match=f"'{text}' in row 0") as error:
+        to_panel(table([text, str(int(text) + 1)]))
+    assert error.value.argument == "time_col"
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_epoch_numbers_are_time_stamps(unit):
     df = table(HOURS.as_unit(unit).asi8)
@@ -67,7 +105,7 @@ def test_epoch_numbers_are_time_stamps(unit):
     "numbers",
     [np.arange(60), np.arange(1, 61), np.arange(1960, 2020), np.arange(20240101, 20240161),
      np.arange(202401, 202461), np.arange(10**6, 10**6 + 60), -np.arange(60)[::-1],
-     np.arange(60) * 86400],
+     np.arange(60) * 86400, np.arange(101, 161), np.arange(240101, 240161)],
 )  # fmt: skip
 def test_counters_and_years_stay_integers(numbers):
     panel = to_panel(table(numbers))

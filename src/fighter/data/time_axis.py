@@ -10,6 +10,7 @@ import numpy as np
 
 from .columns import check_full, empty_cells, number_cells
 from .dates import (
+    DIGITS,
     DateError,
     check_format,
     decode_numbers,
@@ -97,11 +98,13 @@ class TimeAxis:
         numbers = numbers.astype(np.int64)
         if integer:
             return cls(name, "integer", dtype), numbers
-        if "%" in encoding and encoding not in ("%Y%m%d", "%Y%m"):
+        if "%" in encoding and encoding not in DIGITS:
             distinct, codes = np.unique(numbers, return_inverse=True)
-            axis, stamps = cls._read_objects(name, [str(n) for n in distinct], encoding)
+            width = len(datetime(2024, 1, 1).strftime(encoding))  # 01012024 is 1012024
+            texts = [str(number).zfill(width) for number in distinct]
+            axis, stamps = cls._read_objects(name, texts, encoding)
             return axis, stamps[codes]
-        encoding = encoding or number_encoding(numbers)
+        encoding = encoding or number_encoding(numbers, name)
         if encoding in ("", "DMY", "MDY", "YMD"):
             return cls(name, "integer", dtype), numbers
         unit = {"s": "ms"}.get(encoding, encoding) if "%" not in encoding else "us"
