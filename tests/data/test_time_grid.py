@@ -25,6 +25,50 @@ def test_a_mistyped_date_is_named(typo, freq):
     assert f"{typo} of 'a' in row 500" in str(error.value)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("n", "row"), [(700, 690), (700, 699), (300, 50), (300, 299), (1000, 980)])
+def test_a_year_mistyped_by_one_is_named(n, row, backwards):
+    times = DAYS[:n].to_list()
+    row = n - 1 - row if backwards else row
+    times[row] += pd.DateOffset(years=-1 if backwards else 1)
+    beside = pd.concat([table(DAYS, "b"), table(times)])
+    for df, where in ((table(times), row), (beside, 1000 + row)):
+        with pytest.raises(FighterError, match=f"of 'a' in row {where}\\)") as error:
+            to_panel(df)
+        assert error.value.argument in ("time_col", "freq")
+
+
+@pytest.mark.parametrize("freq", [None, "MS"])
+def test_a_row_out_of_order_where_a_step_is_missing_is_named(freq):
+    times = pd.date_range("2015-01-01", periods=60, freq="MS").to_list()
+    times[57] += pd.DateOffset(years=1)
+    with pytest.raises(FighterError, match="2020-10-01 of 'a' in row 57") as error:
+        to_panel(table(times), freq=freq)
+    assert error.value.argument == "time_col"
+
+
+def test_rows_in_any_order_are_read():
+    rng = np.random.default_rng(0)
+    for n in (10, 20, 60):
+        for _ in range(100):
+            kept = rng.permutation(np.sort(rng.choice(n, n - n // 5, replace=False)))
+            assert to_panel(table(DAYS[kept]), freq="D").observed.sum() == kept.size
+    late = [*range(20), *range(21, 60), 20]  # a row that came late
+    assert to_panel(table(DAYS[late])).observed.all()
+    moved = [*range(20), 50, *range(20, 50), *range(51, 60)]
+    assert to_panel(table(DAYS[moved])).observed.all()
+
+
+def test_a_few_rows_after_a_long_gap_are_read_at_a_given_frequency():
+    times = DAYS[np.r_[:300, 500:502]]
+    with pytest.raises(FighterError) as error:
+        to_panel(table(times))
+    assert error.value.argument == "time_col"
+    assert to_panel(table(times), freq="D").length == 502
+    assert to_panel(table(DAYS[np.r_[:300, 500:520]])).length == 520
+    assert to_panel(table(DAYS[np.r_[:300:2, 300:310, 500:502]]), freq="D").length == 502
+
+
 def test_two_blocks_far_apart_are_refused():
     times = [
         *pd.date_range("2000", periods=500, freq="min"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FighterError
+from .dates import time_error
 from .frequency import Frequency
 from .layout import Layout, read_numbers
 from .notes import DataNote, Locator
@@ -16,6 +17,9 @@ _LARGEST_GRID = 50_000_000  # cells; a larger grid must be well filled
 _SPARSE = 0.1  # share of the steps that must have a row, if the frequency was inferred
 _ODD = 0.1  # share of the time stamps that may be closed or shifted
 _LONG_GAP = 100  # steps
+_FAR = 30  # steps that a row beyond the others must be away to look mistyped
+_FEW = 0.03  # share of the rows of a series that may be mistyped
+_ENOUGH = 10  # rows of a series that show its order
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class TimeGrid:
         length = int(steps.max()) + 1
         width = len(layout.ids)
         _check_gaps(layout, rows, steps, freq, inferred)
+        _check_order(layout, rows, steps, freq)
         cells, values = length * width, layout.targets.size
         if cells > _LARGEST_GRID and cells > 100 * values:
             ends = f"from {freq.show(start)} to {freq.show(int(layout.times.max()))}"
@@ -54,6 +59,8 @@ class TimeGrid:
             kept = first_rows(slots)
             layout.check_repeats(rows, slots, kept)
         duplicates, present = np.maximum(counts - 1, 0), counts > 0
+        if inferred:
+            _check_ends(layout, rows, steps, present, freq)
         if layout.series is not None:
             _check_steps(layout, present, freq)
         original = kept if isinstance(rows, slice) else rows[kept]
@@ -126,6 +133,59 @@ def _check_gaps(
     remedy = "correct or drop these rows" + (", or pass the frequency" if inferred else "")
     reason = f"{empty}: the table has {far}; {remedy}"
     raise FighterError(reason, argument="freq", value=str(freq))
+
+
+def _check_order(layout: Layout, rows: Rows, steps: np.ndarray, freq: Frequency) -> None:
+    """Refuse a row elsewhere in time than the rows around it, between which a step is missing."""
+    series = np.zeros(len(steps), np.int64) if layout.series is None else layout.series[rows]
+    order = np.argsort(series, kind="stable")
+    series, steps = series[order], steps[order]
+    jumps = np.diff(steps)
+    falls = (jumps < 0) & (np.diff(series) == 0)
+    if not falls.any():
+        return
+    odd = np.zeros(len(steps), bool)
+    odd[1:-1] = (jumps[1:] + jumps[:-1] == 2) & (np.abs(jumps[1:]) > 3)
+    odd[1:-1] &= series[2:] == series[:-2]
+    counts, width = np.bincount(series), int(series.max()) + 1
+    strays = np.bincount(series[odd], minlength=width)
+    sorted_but = (strays == np.bincount(series[1:][falls], minlength=width)) & (strays > 0)
+    sorted_but &= (counts >= _ENOUGH) & (strays <= np.maximum(1, _FEW * counts))
+    odd &= sorted_but[series]
+    places = np.flatnonzero(odd)
+    lacking = (steps[places - 1] + 1) * width + series[places]
+    places = places[~np.isin(lacking, steps * width + series)]
+    if places.size:
+        mask = np.zeros(len(steps), bool)
+        mask[order[places]] = True
+        where = f"the table has {_rows(places.size)} out of order ({_quote(layout, rows, mask)})"
+        step = freq.range(int(layout.times[rows][order[places[0] - 1]]), 2)[1]
+        expected = f"where {freq.show(layout.axis.clock(int(step)))} is missing"
+        raise time_error(layout.axis.name, f"{where}, {expected}; correct or drop them")
+
+
+def _check_ends(
+    layout: Layout, rows: Rows, steps: np.ndarray, present: np.ndarray, freq: Frequency
+) -> None:
+    """Refuse a few rows far from the others of a series that has no other gaps."""
+    counts = present.sum(axis=0)
+    first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
+    far = np.maximum(_FAR, counts / 4)
+    for column in np.flatnonzero((counts >= _ENOUGH) & (last - first - counts >= far)):
+        places = np.flatnonzero(present[:, column])
+        gaps = np.diff(places)
+        before = int(gaps.argmax()) + 1
+        lonely = min(before, places.size - before)
+        regular = (gaps > 1).sum() <= 1 + 0.01 * gaps.size
+        if regular and gaps.max() > far[column] and lonely <= max(1, _FEW * places.size):
+            outer = places[before:] if before > places.size / 2 else places[:before]
+            mask = np.isin(steps, outer)
+            if layout.series is not None:
+                mask &= layout.series[rows] == column
+            where = f"{int(gaps.max())} steps away from the others ({_quote(layout, rows, mask)})"
+            remedy = f"correct or drop them, or pass the frequency {freq} to keep them"
+            reason = f"the table has {_rows(lonely)} {where}, and hardly another gap; {remedy}"
+            raise time_error(layout.axis.name, reason)
 
 
 def _check_steps(layout: Layout, present: np.ndarray, freq: Frequency) -> None:
