@@ -57,7 +57,7 @@ class TimeGrid:
         kept = np.arange(len(slots))
         if counts.max() > 1:
             kept = first_rows(slots)
-            layout.check_repeats(rows, slots, kept)
+            notes += layout.check_repeats(rows, slots, kept)
         duplicates, present = np.maximum(counts - 1, 0), counts > 0
         if inferred:
             _check_ends(layout, rows, steps, present, freq)
