@@ -1,4 +1,5 @@
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import numpy as np
@@ -254,6 +255,30 @@ def test_every_zone_of_pandas_is_kept(zone):
         out = ahead(df, panel)
         assert out == list(pd.date_range(times[-1], periods=3, freq=freq)[1:])
         assert str(out[0].tz) == str(times.tz)
+
+
+@pytest.mark.parametrize("kind", ["text", "datetime"])
+@pytest.mark.parametrize("freq", ["D", "W", "MS"])
+def test_local_days_with_offsets_are_days(kind, freq):
+    times = pd.date_range("2024-01-01", periods=150, freq=freq, tz="Europe/Berlin")
+    cells = [stamp.isoformat() for stamp in times]
+    zone = None
+    if kind == "datetime":
+        cells, zone = pd.Series(list(times.to_pydatetime()), dtype=object), "Europe/Berlin"
+        cells = cells.map(lambda stamp: stamp.replace(tzinfo=ZoneInfo(zone))).astype(object)
+    df = table(cells)
+    panel = to_panel(df)
+    local = times.tz_localize(None)
+    assert (str(panel.freq), panel.axis.zone, panel.axis.wall) == (freq, zone, True)
+    np.testing.assert_array_equal(panel.times, local.as_unit("ns").asi8)
+    later = to_panel(df.iloc[-2:], scheme=panel.scheme)
+    np.testing.assert_array_equal(later.times, panel.times[-2:])
+    after = pd.date_range(times[-1], periods=3, freq=freq)[1:]
+    assert [str(stamp) for stamp in ahead(df, panel)] == [
+        str(stamp) for stamp in (after if zone else after.tz_localize(None))
+    ]
+    hours = pd.date_range("2024-03-01", periods=999, freq="h", tz="Europe/Berlin")
+    assert to_panel(table([stamp.isoformat() for stamp in hours])).axis.zone == "UTC"
 
 
 def test_a_note_shows_the_clock_of_the_zone():

@@ -112,12 +112,12 @@ def decode_numbers(numbers: np.ndarray, encoding: str, name: str) -> np.ndarray:
     return nanoseconds(stamps, name)
 
 
-def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool, str]:
+def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, np.ndarray | None, str]:
     """Read ISO 8601 dates, or dates whose order of day and month is certain: ``datetime64[us]``.
 
-    Stamps with a UTC offset are converted to UTC. Also return whether there were any, and the
-    encoding, with which later texts are read alike: a format of ``strptime``, "DMY", "MDY" or
-    "YMD", or empty for ISO 8601.
+    Stamps with a UTC offset are converted to UTC. Also return their offsets, ``timedelta64[us]`` or
+    None, and the encoding, with which later texts are read alike: a format of ``strptime``, "DMY",
+    "MDY" or "YMD", or empty for ISO 8601.
     """
     texts = [text.strip() for text in texts]
     if "%" in encoding and encoding not in DIGITS:
@@ -132,7 +132,7 @@ def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool,
                 shift[i] = -offset if match[2][0] == "-" else offset
     _check_alike(zoned)
     if len(texts[0]) > 4 and all(text.isdecimal() for text in texts):
-        return _parse_digits(texts), False, ""
+        return _parse_digits(texts), None, ""
     try:
         if not all(text[:4].isdigit() or not text for text in texts):
             raise ValueError
@@ -141,7 +141,8 @@ def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool,
             stamps = np.array(texts, "M8[us]")
     except (ValueError, UserWarning, DeprecationWarning):
         stamps, encoding = _parse_parts(texts, encoding)
-    return stamps - shift.astype("m8[ns]").astype("m8[us]"), bool(zoned.any()), encoding
+    offsets = shift.astype("m8[ns]").astype("m8[us]")
+    return stamps - offsets, offsets if zoned.any() else None, encoding
 
 
 def _parse_digits(texts: list[str]) -> np.ndarray:
@@ -187,8 +188,8 @@ def _check_alike(zoned: np.ndarray) -> None:
         raise DateError(odd, f"{reason}; write all with an offset, or none")
 
 
-def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]:
-    """Read texts in a format of ``strptime``: ``datetime64[us]``, and whether they are aware."""
+def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read texts in a format of ``strptime`` as :func:`naive_stamps` does."""
     stamps = []
     for index, text in enumerate(texts):
         try:
@@ -199,13 +200,14 @@ def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]
     return naive_stamps(stamps)
 
 
-def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, bool]:
-    """Convert stamps to UTC, ``datetime64[us]``; also return whether they had a zone."""
+def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Convert stamps to UTC, ``datetime64[us]``; also return their offsets, None without zones."""
     aware = np.array([stamp.tzinfo is not None for stamp in stamps])
     _check_alike(aware)
-    if aware.any():
-        stamps = [stamp.astimezone(UTC).replace(tzinfo=None) for stamp in stamps]
-    return np.array(stamps, "M8[us]"), bool(aware.any())
+    if not aware.any():
+        return np.array(stamps, "M8[us]"), None
+    offsets = np.array([stamp.utcoffset() for stamp in stamps], "m8[us]")
+    return np.array([stamp.replace(tzinfo=None) for stamp in stamps], "M8[us]") - offsets, offsets
 
 
 def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:

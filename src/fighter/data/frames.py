@@ -316,6 +316,9 @@ def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> 
         keep = "an integer frequency such as 1 keeps them as they are"
         text = f"Integers of time column {axis.name!r} are read as dates ({example}); {keep}."
         notes.append(DataNote("dates", text))
+    if axis.wall and axis.zone is None and not told:
+        text = "Time stamps with UTC offsets are kept on the local clock, without a zone."
+        notes.append(DataNote("zone", text))
     if axis.zone not in (None, "UTC"):
         converted = "converted to UTC, and forecasts come back in the zone"
         clock = "kept on the local clock" if axis.wall else converted
