@@ -8,6 +8,7 @@ from fighter.data import to_panel
 from fighter.errors import FighterError
 
 DAYS = pd.date_range("2020-01-01", periods=1000)
+HALF_HOURS = pd.date_range("2020-01-01", periods=400, freq="30min")
 
 
 def table(times, name: str = "a") -> pd.DataFrame:
@@ -99,6 +100,41 @@ def test_a_coarser_series_is_named(coarse, freq):
     with pytest.raises(FighterError, match="'slow'") as error:
         to_panel(pd.concat([table(DAYS), slow]), freq=freq)
     assert (error.value.argument, error.value.value) == ("freq", "D")
+
+
+def test_a_quarterly_series_beside_monthly_ones_is_named():
+    months = table(pd.date_range("2018-01-01", periods=60, freq="MS"))
+    quarters = table(pd.date_range("2018-01-01", periods=20, freq="QS"), "slow")
+    with pytest.raises(FighterError, match="'slow'") as error:
+        to_panel(pd.concat([months, quarters]))
+    assert (error.value.argument, error.value.value) == ("freq", "MS")
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [(HALF_HOURS, HALF_HOURS[::2]),
+     (DAYS, pd.bdate_range("2020", periods=700)),
+     (DAYS[DAYS.day_of_week < 6], pd.bdate_range("2020", periods=700))],
+)  # fmt: skip
+def test_a_note_names_a_series_with_fewer_steps(fast, slow):
+    def texts(*names):
+        parts = [table(slow if name == "slow" else fast, name) for name in names]
+        return [str(note) for note in to_panel(pd.concat(parts)).data_notes]
+
+    assert any("'slow'" in text and "of their own" in text for text in texts("a", "b", "slow"))
+    assert not any("of their own" in text for text in texts("a", "b"))
+
+
+@pytest.mark.parametrize(("rows", "freq"), [("D", "h"), ("D", "min"), ("MS", "D"), ("YS", "MS")])
+def test_a_frequency_far_finer_than_the_rows_is_refused(rows, freq):
+    df = table(pd.date_range("2010-01-01", periods=30, freq=rows)).drop(columns="unique_id")
+    with pytest.raises(FighterError) as error:
+        to_panel(df, freq=freq)
+    assert (error.value.argument, error.value.value) == ("freq", freq)
+    fine = to_panel(df.assign(ds=pd.date_range("2010-01-01", periods=30, freq=freq)))
+    with pytest.raises(FighterError) as error:
+        to_panel(df, scheme=fine.scheme)
+    assert error.value.argument == "freq"
 
 
 @pytest.mark.parametrize("freq", ["W", "ME", "BME", "BMS", "MS"])

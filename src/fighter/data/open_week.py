@@ -12,7 +12,7 @@ DAY = 24 * 60 * MINUTE
 WEEK = 7 * DAY
 
 _MONDAY = 4 * DAY  # 1970-01-05
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _RARE = 0.05  # an hour that is seen less often is closed; also the share of rows that may be
 _RARE_DAY = 0.3  # a day of the week that is seen less often than this share of the others is closed
 _FILLED = 0.7  # mean share in which the open steps must be seen
@@ -41,9 +41,9 @@ class OpenWeek:
             names, *hours = part.split() or [""]
             for days in names.split(","):
                 first, _, last = days.partition("-")
-                if first not in _DAYS or (last or first) not in _DAYS:
+                if first not in DAYS or (last or first) not in DAYS:
                     return None
-                ends = _DAYS.index(first), _DAYS.index(last or first)
+                ends = DAYS.index(first), DAYS.index(last or first)
                 chosen = slice(ends[0], ends[1] + 1)
                 if not hours:
                     is_open[chosen] = True
@@ -62,7 +62,7 @@ class OpenWeek:
         parts = []
         for text in dict.fromkeys(text for text in texts if text is not None):
             days = np.flatnonzero([other == text for other in texts])
-            parts.append(",".join(_runs(days, _DAYS.__getitem__)) + (text and f" {text}"))
+            parts.append(",".join(_runs(days, DAYS.__getitem__)) + (text and f" {text}"))
         return "; ".join(parts)
 
     def _hours(self, day: np.ndarray) -> str | None:

@@ -146,9 +146,9 @@ class TimeAxis:
             if kinds <= {"datetime", "Timestamp"}:
                 axis, times = cls(name)._place(*naive_stamps(distinct), wall)
                 zones = {getattr(cell.tzinfo, "key", None) for cell in distinct}
-                return replace(
-                    axis, zone=zones.pop() if len(zones) == 1 else None
-                ) if axis.wall else axis, times[codes]
+                if axis.wall and len(zones) == 1:
+                    axis = replace(axis, zone=zones.pop())
+                return axis, times[codes]
         except DateError as error:
             row = int((codes == error.index).argmax())
             raise time_error(name, f"{str(distinct[error.index])!r} in row {row} {error}") from None

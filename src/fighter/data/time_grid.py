@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FighterError
+from .columns import listing
 from .dates import time_error
 from .frequency import Frequency
 from .layout import Layout, read_numbers
 from .notes import DataNote, Locator
+from .open_week import DAY, DAYS
 
 Rows = np.ndarray | slice  # row numbers, or all rows
 
@@ -58,13 +60,13 @@ class TimeGrid:
         if counts.max() > 1:
             kept = first_rows(slots)
             notes += layout.check_repeats(rows, slots, kept)
+        times = freq.range(start, length)
         duplicates, present = np.maximum(counts - 1, 0), counts > 0
         if inferred:
             _check_ends(layout, rows, steps, present, freq)
         if layout.series is not None:
-            _check_steps(layout, present, freq)
+            notes += _check_steps(layout, times, present, freq)
         original = kept if isinstance(rows, slice) else rows[kept]
-        times = freq.range(start, length)
         return cls(times, original, slots[kept], present, duplicates, tuple(notes))
 
     def place(self, cells: np.ndarray) -> np.ndarray:
@@ -123,6 +125,12 @@ def _check_gaps(
     sparse = distinct.size < _SPARSE * length
     stray = gap > max(_LONG_GAP, rest) and lonely <= max(1, 0.01 * distinct.size)
     if gap <= _LONG_GAP or not (stray or (sparse and (inferred or gap > 0.5 * length))):
+        if not inferred and gaps.size >= 3 and (usual := _usual(gaps)) * _SPARSE >= 1:
+            apart = (
+                f"most rows are {freq.span(usual)} apart, so most steps of {freq} would be empty"
+            )
+            reason = f"{apart}; leave the frequency out, or pass that of the rows"
+            raise FighterError(reason, argument="freq", value=str(freq))
         return
     outer = distinct[before:] if before > distinct.size / 2 else distinct[:before]
     mask = np.isin(steps, outer)
@@ -188,20 +196,59 @@ def _check_ends(
             raise time_error(layout.axis.name, reason)
 
 
-def _check_steps(layout: Layout, present: np.ndarray, freq: Frequency) -> None:
-    """Refuse a series whose own step is much longer than that of the table."""
+def _usual(gaps: np.ndarray, share: float = 0.8) -> int:
+    """Return the steps between rows, if at least this share of the gaps is like it; else 0."""
+    usual = float(np.median(gaps))
+    return int(usual) if (np.abs(gaps - usual) <= 0.1 * usual).mean() >= share else 0
+
+
+def _check_steps(
+    layout: Layout, times: np.ndarray, present: np.ndarray, freq: Frequency
+) -> list[DataNote]:
+    """Refuse a series whose own step is much longer than that of the table; describe others."""
     counts = present.sum(axis=0)
     first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
-    for series in np.flatnonzero((counts > 5) & (3 * counts <= last - first)):
+    double = []
+    for series in np.flatnonzero((counts > 5) & (2 * counts <= last - first + 1)):
         gaps = np.diff(np.flatnonzero(present[:, series]))
-        usual = float(np.median(gaps))
-        if usual >= 3 and (np.abs(gaps - usual) <= 0.1 * usual).mean() >= 0.8:
-            times = layout.times[layout.series == series]
-            own = f"most rows of series {layout.ids[series]!r} are {usual:g} steps apart"
-            where = f"(its first: {freq.show(int(times.min()))})"
+        if (usual := _usual(gaps)) >= 3:
+            rows = layout.times[layout.series == series]
+            own = f"most rows of series {layout.ids[series]!r} are {usual} steps apart"
+            where = f"(its first: {freq.show(int(rows.min()))})"
             remedy = "forecast series of different frequencies in tables of their own"
             reason = f"{own} {where}, while the step of the table is {freq}; {remedy}"
             raise FighterError(reason, argument="freq", value=str(freq))
+        if gaps.size >= 8 and _usual(gaps, 0.95) == 2:
+            double.append(layout.ids[series])
+    own = "forecast series of different frequencies in tables of their own."
+    notes = []
+    if double:
+        what = f"{listing(double, 3)} only in every other step, while the step is {freq}"
+        notes.append(DataNote("gaps", f"There are rows of {what}; {own}"))
+    days, idle = _idle_days(times, present, freq)
+    if idle.size:
+        names = listing([layout.ids[i] for i in idle], 3)
+        what = f"There are no rows of {names} on {days}, but these days are forecast, too"
+        notes.append(DataNote("gaps", f"{what}; {own}"))
+    return notes
+
+
+def _idle_days(times: np.ndarray, present: np.ndarray, freq: Frequency) -> tuple[str, np.ndarray]:
+    """Find daily series without a row on some days of the week on which others have rows.
+
+    Return these days of the first such series, and the columns of all.
+    """
+    if str(freq.every) != "D" or freq.count not in (1, DAY):
+        return "", np.zeros(0, np.int64)
+    days = (times // DAY + 3) % 7  # 1970-01-01 was a Thursday
+    counts = np.stack([present[days == day].sum(axis=0) for day in range(7)])  # [7, N]
+    known = np.unique(days)
+    idle = counts[known] == 0
+    most = counts.max(axis=0)
+    filled = (idle | (counts[known] >= 0.7 * most)).all(axis=0)
+    found = np.flatnonzero(idle.any(axis=0) & filled & (most >= 4) & (idle.mean(axis=0) < 0.5))
+    names = ", ".join(DAYS[day] for day in known[idle[:, found[0]]]) if found.size else ""
+    return names, found
 
 
 def _rows(count: int) -> str:
