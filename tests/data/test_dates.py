@@ -202,6 +202,36 @@ def test_quarters_are_read(texts):
     assert stamps(panel)[1] == "2024-04-01T00:00"
 
 
+@pytest.mark.parametrize("code", ["%b-%y", "%b'%y", "%m/%Y", "%YM%m", "%Y-M%m", "%Y-%b", "%Y/%m"])
+def test_months_are_read(code):
+    panel = to_panel(table(MONTHS.strftime(code)))
+    assert str(panel.freq) == "MS"
+    np.testing.assert_array_equal(panel.times, MONTHS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize(
+    ("code", "freq"), [("%G-W%V", "W"), ("%GW%V", "W"), ("%G-W%V-%u", "D"), ("%Y%m%dT%H%M%S", "h")]
+)
+def test_iso_weeks_and_basic_stamps_are_read(code, freq):
+    times = pd.date_range("2020-11-02", periods=60, freq={"W": "W-MON"}.get(freq, freq))
+    panel = to_panel(table([stamp.strftime(code) for stamp in times]))
+    assert str(panel.freq) == freq
+    np.testing.assert_array_equal(panel.times, times.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize("texts", [["2023-W52", "2023-W53"], ["12/2019", "13/2019"]])
+def test_months_and_weeks_that_do_not_exist_are_named(texts):
+    with pytest.raises(FighterError, match=f"'{texts[1]}' in row 1") as error:
+        to_panel(table(texts))
+    assert error.value.argument == "time_col"
+
+
+def test_days_without_a_year_are_not_years():
+    with pytest.raises(FighterError) as error:
+        to_panel(table(pd.date_range("2024-01-01", periods=366).strftime("%b-%d")))
+    assert error.value.argument == "time_col"
+
+
 @pytest.mark.parametrize(
     ("times", "date_format", "first"),
     [(DAYS.strftime("%y%d%m"), "%y%d%m", "2024-01-01T00:00"),

@@ -525,7 +525,7 @@ def test_text_covariates_are_refused():
         (lambda t: t.assign(y=t["y"].where(t["unique_id"] != "a")), None,
          "1 of 2 series have no observed value, 'a'"),
         (lambda t: t.assign(ds=t["ds"].where(t.index != 3, t["ds"] + pd.Timedelta("7min"))), "freq",
-         "1 of 120 time stamps .* begins at 2024-03-30: 2024-03-30 03:07:00 of 'b' in row 3"),
+         "1 of 120 time stamps .* grid of 2024-03-30: 2024-03-30 03:07:00 of 'b' in row 3"),
         (lambda t: pl.Series(t["y"]), None, r"not Series; make it a table with .to_frame\(\)"),
         (lambda t: 7, None, "not int$"),
         (lambda t: "table.csv", None, "name of a file"),

@@ -79,6 +79,9 @@ def test_no_open_step_is_skipped():
         (days(200, (4, 5)), "D[Mon-Thu,Sun]", (5,)),
         (days(200, (5, 6)), "B", (5,)),
         (days(200, ()), "D", (7, 365)),
+        (days(200, (0, 2, 4, 5, 6)), "D[Tue,Thu]", (2,)),
+        (days(200, (1, 3, 5, 6)), "D[Mon,Wed,Fri]", (3,)),
+        (pd.date_range("2020", periods=200, freq="2D").delete([7, 30]), "2D", ()),
         (days(20, (6,)), "D", (7, 365)),  # three weeks are too few
         (trading_hours("2024-01-01", "2024-01-18 23:55"), "5min[Mon-Fri 09:30-15:55]", (78, 390)),
         (trading_hours("2024-01-01", "2024-01-05 23:55"), "5min", (288, 2016)),  # one week

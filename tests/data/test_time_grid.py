@@ -152,6 +152,17 @@ def test_a_stamp_shifted_by_a_day_is_read_with_a_note(freq, row):
     assert f"in row {row}" in str(note)
 
 
+def test_a_grid_is_named_by_a_stamp_of_the_table():
+    with pytest.raises(FighterError) as error:
+        to_panel(table(DAYS), freq="W")
+    assert "grid of 2020-01-" in str(error.value)
+    hours = pd.date_range("2024-01-01", periods=99, freq="h", tz="America/New_York").to_series()
+    hours.iloc[9] += pd.Timedelta("7min")
+    with pytest.raises(FighterError) as error:
+        to_panel(table(hours.array))
+    assert "grid of 2024-01-01: 2024-01-01 09:07" in str(error.value)
+
+
 def test_a_stamp_shifted_by_an_hour_is_named():
     times = pd.date_range("2010-01-04", periods=60, freq="W").to_list()
     times[5] += pd.Timedelta(hours=1)

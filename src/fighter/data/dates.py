@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 
@@ -20,7 +20,12 @@ _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY_MONTH = re.compile(r"(\d{1,2})[-/ .]*" + _MONTH + r"[-/ .,]*(\d{4}|\d\d)" + _TIME, re.I)
 _MONTH_DAY = re.compile(_MONTH + r"[-/ .]*(\d{1,2})(?:, *|[-/ .]+)(\d{4}|\d\d)" + _TIME, re.I)
 _YEAR_MONTH = re.compile(r"(\d{4})[-/ .]*" + _MONTH + r"[-/ .]*(\d{1,2})" + _TIME, re.I)
-_MONTH_YEAR = re.compile(_MONTH + r"[-/ .]*(\d{4})", re.I)
+_MONTH_YEAR = re.compile(_MONTH + r"(?:[-/ .]*(\d{4})|[-'](\d\d))", re.I)
+_YEAR_NAME = re.compile(r"(\d{4})[-/ .]*" + _MONTH, re.I)
+_NUMBER_YEAR = re.compile(r"(\d{1,2})[-/.](\d{4})")
+_YEAR_NUMBER = re.compile(r"(\d{4})(?:[-/. ]?M|[/.])(\d{1,2})", re.I)
+_ISO_WEEK = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?")
+_BASIC = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)?")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})", re.I)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Where year, month and day are in three numbers.
@@ -211,7 +216,7 @@ def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, np.ndarray | N
 
 
 def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
-    """Read ``31.12.2020 23:00``, ``1/31/24 3:00 PM``, ``31-Jan-24`` or ``2020Q1``."""
+    """Read ``31.12.2020 23:00``, ``1/31/24 3:00 PM``, ``31-Jan-24``, ``Jan-24`` or ``2020Q1``."""
     parts, clocks = [], np.zeros(len(texts), np.int64)
     wordy = np.zeros(len(texts), bool)
     for index, text in enumerate(texts):
@@ -230,6 +235,10 @@ def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
         order = "YMD"  # as _split_words returns them
         days, valid = _days(numbers, lengths[:, 0])
         _check_valid(valid)
+        short = np.array([len(text) == 6 and text[3] in "-'" for text in texts])
+        months = np.abs(np.diff(days.astype("M8[M]").astype(np.int64)))
+        if short.any() and months.size and np.median(months) > 3:
+            raise DateError(0, f"does not show whether it ends with a day or a year; {_REMEDY}")
     elif wordy.any():
         odd = int((wordy != wordy[0]).argmax())
         raise DateError(odd, f"is not written like the dates before it; {_REMEDY}")
@@ -270,12 +279,29 @@ def _find_order(
 
 
 def _split_words(text: str) -> tuple[tuple[str, str, str], tuple] | None:
-    """Split a date with an English month or a quarter: (year, month, day) and the time of day."""
+    """Split a date that is not three numbers: (year, month, day) and the time of day.
+
+    It has an English month, or is a month, a quarter, a week, or ISO 8601 without separators.
+    """
     if match := _QUARTER.fullmatch(text):
         quarter = int(match[2] or match[3])
         return (match[1] or match[4], str(3 * quarter - 2), "1"), (None,) * 4
     if match := _MONTH_YEAR.fullmatch(text):
-        return (match[2], _month(match[1]), "1"), (None,) * 4
+        return (match[2] or match[3], _month(match[1]), "1"), (None,) * 4
+    if match := _YEAR_NAME.fullmatch(text):
+        return (match[1], _month(match[2]), "1"), (None,) * 4
+    if match := _NUMBER_YEAR.fullmatch(text):
+        return (match[2], match[1], "1"), (None,) * 4
+    if match := _YEAR_NUMBER.fullmatch(text):
+        return (match[1], match[2], "1"), (None,) * 4
+    if match := _ISO_WEEK.fullmatch(text):
+        year, week, day = (int(part or 1) for part in match.groups())
+        if not 1 <= week <= date(year, 12, 28).isocalendar().week:
+            return (match[1], "0", "0"), (None,) * 4  # no such week
+        first = date.fromisocalendar(year, week, day)
+        return (str(first.year), str(first.month), str(first.day)), (None,) * 4
+    if match := _BASIC.fullmatch(text):
+        return (match[1], match[2], match[3]), (*match.groups()[3:], None)
     if match := _DAY_MONTH.fullmatch(text):
         return (match[3], _month(match[2]), match[1]), match.groups()[3:]
     if match := _MONTH_DAY.fullmatch(text):

@@ -200,7 +200,10 @@ def future_values(
         values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
-        show = panel.freq.show
+
+        def show(time: int) -> str:
+            return panel.freq.show(panel.axis.clock(int(time)))
+
         what = f"{lacking.sum()} of {lacking.size} covariate values are missing"
         when = f"for the {horizon} steps after {show(panel.times[-1])}"
         first = f"column {names[column]!r} of series {ids[series]!r} at {show(times[step])}"

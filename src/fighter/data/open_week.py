@@ -160,9 +160,11 @@ def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
     seen = np.bincount(dates % 7, minlength=7)
     weeks = np.unique(dates // 7).size
     weekends = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
-    if weekends >= (1 if per_day == 1 else 2) and seen[5:].max() <= _RARE_DAY * weekends:
-        return np.arange(7) < 5
     is_open = seen > _RARE_DAY * seen.max()
+    usual = weeks < _FEW_WEEKS or is_open[:5].all()
+    enough = weekends >= (1 if per_day == 1 else 2)
+    if usual and enough and seen[5:].max() <= _RARE_DAY * weekends:
+        return np.arange(7) < 5
     if weeks < _FEW_WEEKS or seen[is_open].mean() < _FILLED * weeks:
         return np.ones(7, bool)
     return is_open

@@ -104,7 +104,8 @@ def _place_rows(
         shifted = np.unique(times[nearby]).size
         if (off & ~nearby).any() or shifted > _ODD * np.unique(times).size:
             which = _quote(layout, rows, off)
-            raise freq.off_grid(int(off.sum()), layout.times.size, start, which)
+            origin = layout.axis.clock(start if off.all() else int(times[~off].min()))
+            raise freq.off_grid(int(off.sum()), layout.times.size, origin, which)
         what = f"{_rows(int(off.sum()))} shifted by some days ({_quote(layout, rows, nearby)})"
         notes.append(DataNote("shifted", f"{what}, read as the nearest step."))
     return rows, steps, notes
