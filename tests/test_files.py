@@ -22,7 +22,9 @@ from fighter._files import (
     own_folder,
     part_path,
 )
+from fighter._storage import save_folder
 from fighter.errors import FighterError
+from fighter.training import checkpoint as disk
 
 
 @pytest.mark.parametrize("durable", [False, True])
@@ -203,3 +205,12 @@ def test_a_full_disk_is_a_plain_error_that_names_the_file(tmp_path):
 def test_the_checksum_of_a_file(tmp_path):
     (tmp_path / "f").write_bytes(b"content")
     assert file_sha256(tmp_path / "f") == hashlib.sha256(b"content").hexdigest()
+
+
+def test_the_checkpoint_of_an_unfinished_run_is_not_replaced_by_a_model(tmp_path):
+    checkpoint = tmp_path / CHECKPOINT
+    disk.save({}, {"epoch": 1}, checkpoint)
+    with pytest.raises(FighterError):
+        save_folder(tmp_path, {}, {})
+    assert checkpoint.exists()
+    assert not (tmp_path / WEIGHTS).exists()

@@ -24,7 +24,7 @@ from fighter.data import to_panel
 from fighter.models import MODELS, Fighter
 from fighter.training import checkpoint as disk
 
-from ..tables import CONVERT, tiny, waves
+from ..tables import CONVERT, tiny, waves, wide
 from ..training.nets import same_weights
 from .small import SIZES, small
 
@@ -523,3 +523,16 @@ def test_a_model_of_a_panel_with_covariates_loads(tmp_path):
     model = tiny().fit(to_panel(table, past=["x"]))
     model.save(tmp_path / "m")
     assert Forecaster.load(tmp_path / "m").predict(table).equals(model.predict(table))
+
+
+def test_a_panel_without_the_covariates_of_the_settings_is_refused():
+    with pytest.raises(FighterError) as error:
+        tiny(past=["x"]).fit(to_panel(waves(60)))
+    assert error.value.argument == "past"
+
+
+def test_a_wide_table_with_tuples_as_labels_is_saved_and_loaded(tmp_path):
+    table = wide(waves(60)).rename(columns={"a": ("a", 1), "b": ("b", 2)})
+    model = tiny().fit(table)
+    model.save(tmp_path / "m")
+    assert Forecaster.load(tmp_path / "m").predict().equals(model.predict())

@@ -35,8 +35,13 @@ bit, as a run that nobody interrupted.
 - **One model serves many threads.** `predict`, `forecast`, `evaluate` and `predict_proba` may \
 be called at the same time, from threads or through `asyncio.to_thread`, and answer as they do \
 one after the other, bit by bit.
-- **The same seed gives the same weights** on the same machine with the same versions, with any \
-number of threads, and also for fits that run at the same time in several threads.
+- **The same seed gives the same weights**, bit by bit, on the same machine with the same \
+versions and number of threads, also for fits that run at the same time in several threads. \
+Another number of threads may change sums by rounding, and so may a shift of the table by a \
+million deviations or more; training amplifies that. On hourly tables of 300 rows, fully trained, \
+two threads instead of one moved forecasts by 0 to 3 % of a standard deviation and a shift by \
+10⁹ by 0.5 %, while another seed moved them by 6 to 60 %. Smaller shifts, and changes of units \
+from 10⁻⁶ to 10⁹, move nothing.
 
 ## Known limits
 
