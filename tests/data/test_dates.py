@@ -1,4 +1,5 @@
 import datetime as dt
+from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import numpy as np
@@ -53,6 +54,44 @@ def test_integers_that_are_all_dates_are_dates(backend, dtype, times, code, freq
     assert [pd.Timestamp(stamp) for stamp in ahead(df, panel)] == list(after)
 
 
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("code", ["%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+def test_digits_with_hours_are_dates(code, kind):
+    panel = to_panel(table(HOURS.strftime(code).astype(kind)))
+    assert str(panel.freq) == "h"
+    np.testing.assert_array_equal(panel.times, HOURS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize(
+    ("times", "code", "row", "wrong"),
+    [(DAYS, "%Y%m%d", 7, 20240230), (DAYS, "%Y%m%d", 0, 20240132), (DAYS, "%Y%m%d", 9, 2024011),
+     (MONTHS, "%Y%m", 12, 201013), (HOURS, "%Y%m%d%H", 24, 2024010124)],
+)  # fmt: skip
+def test_one_integer_that_is_no_date_is_named(times, code, row, wrong):
+    numbers = times.strftime(code).astype(int).to_numpy().copy()
+    numbers[row] = wrong
+    with pytest.raises(FighterError, match=f"{wrong} in row {row}") as error:
+        to_panel(table(numbers))
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+
+
+@pytest.mark.parametrize("code", ["%d%m%Y", "%m%d%Y", "%y%m%d"])
+def test_other_integers_that_are_dates_need_their_format(code):
+    numbers = DAYS.strftime(code).astype(int)
+    with pytest.raises(FighterError, match=f"'{code}'") as error:
+        to_panel(table(numbers))
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+    panel = to_panel(table(numbers), date_format=code)
+    np.testing.assert_array_equal(panel.times, DAYS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize("text", ["1704067200", "2024013", "20240101000000000", "2024013124"])
+def test_digits_that_are_no_date_are_quoted(text):
+    with pytest.raises(FighterError, match=f"'{text}' in row 0") as error:
+        to_panel(table([text, str(int(text) + 1)]))
+    assert error.value.argument == "time_col"
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_epoch_numbers_are_time_stamps(unit):
     df = table(HOURS.as_unit(unit).asi8)
@@ -67,7 +106,7 @@ def test_epoch_numbers_are_time_stamps(unit):
     "numbers",
     [np.arange(60), np.arange(1, 61), np.arange(1960, 2020), np.arange(20240101, 20240161),
      np.arange(202401, 202461), np.arange(10**6, 10**6 + 60), -np.arange(60)[::-1],
-     np.arange(60) * 86400],
+     np.arange(60) * 86400, np.arange(101, 161), np.arange(240101, 240161)],
 )  # fmt: skip
 def test_counters_and_years_stay_integers(numbers):
     panel = to_panel(table(numbers))
@@ -163,6 +202,36 @@ def test_quarters_are_read(texts):
     assert stamps(panel)[1] == "2024-04-01T00:00"
 
 
+@pytest.mark.parametrize("code", ["%b-%y", "%b'%y", "%m/%Y", "%YM%m", "%Y-M%m", "%Y-%b", "%Y/%m"])
+def test_months_are_read(code):
+    panel = to_panel(table(MONTHS.strftime(code)))
+    assert str(panel.freq) == "MS"
+    np.testing.assert_array_equal(panel.times, MONTHS.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize(
+    ("code", "freq"), [("%G-W%V", "W"), ("%GW%V", "W"), ("%G-W%V-%u", "D"), ("%Y%m%dT%H%M%S", "h")]
+)
+def test_iso_weeks_and_basic_stamps_are_read(code, freq):
+    times = pd.date_range("2020-11-02", periods=60, freq={"W": "W-MON"}.get(freq, freq))
+    panel = to_panel(table([stamp.strftime(code) for stamp in times]))
+    assert str(panel.freq) == freq
+    np.testing.assert_array_equal(panel.times, times.as_unit("ns").asi8)
+
+
+@pytest.mark.parametrize("texts", [["2023-W52", "2023-W53"], ["12/2019", "13/2019"]])
+def test_months_and_weeks_that_do_not_exist_are_named(texts):
+    with pytest.raises(FighterError, match=f"'{texts[1]}' in row 1") as error:
+        to_panel(table(texts))
+    assert error.value.argument == "time_col"
+
+
+def test_days_without_a_year_are_not_years():
+    with pytest.raises(FighterError) as error:
+        to_panel(table(pd.date_range("2024-01-01", periods=366).strftime("%b-%d")))
+    assert error.value.argument == "time_col"
+
+
 @pytest.mark.parametrize(
     ("times", "date_format", "first"),
     [(DAYS.strftime("%y%d%m"), "%y%d%m", "2024-01-01T00:00"),
@@ -218,6 +287,30 @@ def test_every_zone_of_pandas_is_kept(zone):
         assert str(out[0].tz) == str(times.tz)
 
 
+@pytest.mark.parametrize("kind", ["text", "datetime"])
+@pytest.mark.parametrize("freq", ["D", "W", "MS"])
+def test_local_days_with_offsets_are_days(kind, freq):
+    times = pd.date_range("2024-01-01", periods=150, freq=freq, tz="Europe/Berlin")
+    cells = [stamp.isoformat() for stamp in times]
+    zone = None
+    if kind == "datetime":
+        cells, zone = pd.Series(list(times.to_pydatetime()), dtype=object), "Europe/Berlin"
+        cells = cells.map(lambda stamp: stamp.replace(tzinfo=ZoneInfo(zone))).astype(object)
+    df = table(cells)
+    panel = to_panel(df)
+    local = times.tz_localize(None)
+    assert (str(panel.freq), panel.axis.zone, panel.axis.wall) == (freq, zone, True)
+    np.testing.assert_array_equal(panel.times, local.as_unit("ns").asi8)
+    later = to_panel(df.iloc[-2:], scheme=panel.scheme)
+    np.testing.assert_array_equal(later.times, panel.times[-2:])
+    after = pd.date_range(times[-1], periods=3, freq=freq)[1:]
+    assert [str(stamp) for stamp in ahead(df, panel)] == [
+        str(stamp) for stamp in (after if zone else after.tz_localize(None))
+    ]
+    hours = pd.date_range("2024-03-01", periods=999, freq="h", tz="Europe/Berlin")
+    assert to_panel(table([stamp.isoformat() for stamp in hours])).axis.zone == "UTC"
+
+
 def test_a_note_shows_the_clock_of_the_zone():
     for zone in ("America/New_York", "-05:00"):
         times = pd.date_range("2024-01-01", periods=60, freq="h", tz=zone).delete(7)
@@ -228,5 +321,5 @@ def test_a_note_shows_the_clock_of_the_zone():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_dates_at_an_hourly_frequency_come_back_as_stamps(backend):
     df = BACKENDS[backend]({"ds": [dt.date(2024, 1, k) for k in range(1, 9)], "y": np.arange(8.0)})
-    out = [pd.Timestamp(stamp) for stamp in ahead(df, to_panel(df, freq="h"))]
-    assert out == [pd.Timestamp("2024-01-08 01:00"), pd.Timestamp("2024-01-08 02:00")]
+    out = [pd.Timestamp(stamp) for stamp in ahead(df, to_panel(df, freq="6h"))]
+    assert out == [pd.Timestamp("2024-01-08 06:00"), pd.Timestamp("2024-01-08 12:00")]

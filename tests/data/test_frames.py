@@ -344,6 +344,30 @@ def test_a_repeated_hour_with_other_values_is_refused():
     assert error.value.argument == "id_col"
 
 
+@pytest.mark.parametrize("freq", ["30min", "h"])
+@pytest.mark.parametrize(
+    ("zone", "start"), [("Europe/Berlin", "2023-10-20"), ("Australia/Sydney", "2023-03-25")]
+)
+def test_the_hour_in_which_daylight_saving_ends_may_repeat(zone, start, freq):
+    times = pd.date_range(start, periods=800 * 24, freq=freq, tz=zone).tz_localize(None)
+    df = pd.DataFrame({"ds": times, "y": np.arange(float(len(times)))})
+    panel = to_panel(df)
+    repeats = times.duplicated()
+    assert panel.observed.sum() == len(times) - repeats.sum()
+    assert any("daylight saving" in str(note) for note in panel.data_notes)
+    np.testing.assert_array_equal(panel.values[panel.observed], df["y"][~repeats])
+    with pytest.raises(FighterError) as error:
+        to_panel(df.assign(ds=times + pd.Timedelta("12h")))
+    assert error.value.argument == "id_col"
+
+
+def test_two_stamps_that_fall_on_one_week_are_quoted():
+    times = pd.date_range("2024-01-07", periods=40, freq="W").insert(31, pd.Timestamp("2024-08-14"))
+    with pytest.raises(FighterError, match="2024-08-14") as error:
+        to_panel(pd.DataFrame({"ds": times, "y": np.arange(41.0)}))
+    assert error.value.argument == "freq"
+
+
 def test_repeated_rows_of_the_future_must_agree():
     panel = to_panel(long_table().assign(f=1.0), future="f")
     later = pd.date_range(HOURS[-1], periods=3, freq="h")[1:]
@@ -501,7 +525,7 @@ def test_text_covariates_are_refused():
         (lambda t: t.assign(y=t["y"].where(t["unique_id"] != "a")), None,
          "1 of 2 series have no observed value, 'a'"),
         (lambda t: t.assign(ds=t["ds"].where(t.index != 3, t["ds"] + pd.Timedelta("7min"))), "freq",
-         "1 of 120 time stamps .* begins at 2024-03-30: 2024-03-30 03:07:00 of 'b' in row 3"),
+         "1 of 120 time stamps .* grid of 2024-03-30: 2024-03-30 03:07:00 of 'b' in row 3"),
         (lambda t: pl.Series(t["y"]), None, r"not Series; make it a table with .to_frame\(\)"),
         (lambda t: 7, None, "not int$"),
         (lambda t: "table.csv", None, "name of a file"),

@@ -79,6 +79,9 @@ def test_no_open_step_is_skipped():
         (days(200, (4, 5)), "D[Mon-Thu,Sun]", (5,)),
         (days(200, (5, 6)), "B", (5,)),
         (days(200, ()), "D", (7, 365)),
+        (days(200, (0, 2, 4, 5, 6)), "D[Tue,Thu]", (2,)),
+        (days(200, (1, 3, 5, 6)), "D[Mon,Wed,Fri]", (3,)),
+        (pd.date_range("2020", periods=200, freq="2D").delete([7, 30]), "2D", ()),
         (days(20, (6,)), "D", (7, 365)),  # three weeks are too few
         (trading_hours("2024-01-01", "2024-01-18 23:55"), "5min[Mon-Fri 09:30-15:55]", (78, 390)),
         (trading_hours("2024-01-01", "2024-01-05 23:55"), "5min", (288, 2016)),  # one week
@@ -139,6 +142,28 @@ def test_scattered_weekend_rows_do_not_make_calendar_days():
     panel = to_panel(pd.DataFrame({"ds": times, "y": 1.0}))
     assert str(panel.freq) == "B"
     assert panel.length == 3865
+
+
+@pytest.mark.parametrize("n", [25, 60, 95, 3865])
+@pytest.mark.parametrize("day", [5, 6])
+@pytest.mark.parametrize("where", ["apart", "in a row"])
+def test_a_rare_day_stays_closed_however_few_the_weeks(n, day, where):
+    business = days(n, (5, 6), "2010-01-04")
+    weekends = pd.date_range(business[5], business[-5])
+    weekends = weekends[weekends.day_of_week == day]
+    count = 49 if n == 3865 else 1
+    rare = weekends[:: 1 if where == "in a row" else len(weekends) // count][:count]
+    panel = to_panel(pd.DataFrame({"ds": business.union(rare), "y": 1.0}))
+    assert (str(panel.freq), panel.length) == ("B", n)
+
+
+def test_a_shop_with_four_open_sundays_a_year_is_closed_on_sundays():
+    shop = days(624, (6,))
+    sundays = pd.date_range("2020-02-02", periods=8, freq="91D")
+    panel = to_panel(pd.DataFrame({"ds": shop.union(sundays), "y": 1.0}))
+    assert (str(panel.freq), panel.length) == ("D[Mon-Sat]", 624)
+    assert [note.kind for note in panel.data_notes] == ["closed", "closed"]
+    assert not any(str(note).startswith("All rows") for note in panel.data_notes)
 
 
 def test_a_series_with_many_rows_on_weekends_keeps_them():

@@ -8,6 +8,7 @@ from fighter.data import to_panel
 from fighter.errors import FighterError
 
 DAYS = pd.date_range("2020-01-01", periods=1000)
+HALF_HOURS = pd.date_range("2020-01-01", periods=400, freq="30min")
 
 
 def table(times, name: str = "a") -> pd.DataFrame:
@@ -23,6 +24,50 @@ def test_a_mistyped_date_is_named(typo, freq):
         to_panel(table(times), freq=freq)
     assert error.value.argument == "freq"
     assert f"{typo} of 'a' in row 500" in str(error.value)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("n", "row"), [(700, 690), (700, 699), (300, 50), (300, 299), (1000, 980)])
+def test_a_year_mistyped_by_one_is_named(n, row, backwards):
+    times = DAYS[:n].to_list()
+    row = n - 1 - row if backwards else row
+    times[row] += pd.DateOffset(years=-1 if backwards else 1)
+    beside = pd.concat([table(DAYS, "b"), table(times)])
+    for df, where in ((table(times), row), (beside, 1000 + row)):
+        with pytest.raises(FighterError, match=f"of 'a' in row {where}\\)") as error:
+            to_panel(df)
+        assert error.value.argument in ("time_col", "freq")
+
+
+@pytest.mark.parametrize("freq", [None, "MS"])
+def test_a_row_out_of_order_where_a_step_is_missing_is_named(freq):
+    times = pd.date_range("2015-01-01", periods=60, freq="MS").to_list()
+    times[57] += pd.DateOffset(years=1)
+    with pytest.raises(FighterError, match="2020-10-01 of 'a' in row 57") as error:
+        to_panel(table(times), freq=freq)
+    assert error.value.argument == "time_col"
+
+
+def test_rows_in_any_order_are_read():
+    rng = np.random.default_rng(0)
+    for n in (10, 20, 60):
+        for _ in range(100):
+            kept = rng.permutation(np.sort(rng.choice(n, n - n // 5, replace=False)))
+            assert to_panel(table(DAYS[kept]), freq="D").observed.sum() == kept.size
+    late = [*range(20), *range(21, 60), 20]  # a row that came late
+    assert to_panel(table(DAYS[late])).observed.all()
+    moved = [*range(20), 50, *range(20, 50), *range(51, 60)]
+    assert to_panel(table(DAYS[moved])).observed.all()
+
+
+def test_a_few_rows_after_a_long_gap_are_read_at_a_given_frequency():
+    times = DAYS[np.r_[:300, 500:502]]
+    with pytest.raises(FighterError) as error:
+        to_panel(table(times))
+    assert error.value.argument == "time_col"
+    assert to_panel(table(times), freq="D").length == 502
+    assert to_panel(table(DAYS[np.r_[:300, 500:520]])).length == 520
+    assert to_panel(table(DAYS[np.r_[:300:2, 300:310, 500:502]]), freq="D").length == 502
 
 
 def test_two_blocks_far_apart_are_refused():
@@ -57,6 +102,41 @@ def test_a_coarser_series_is_named(coarse, freq):
     assert (error.value.argument, error.value.value) == ("freq", "D")
 
 
+def test_a_quarterly_series_beside_monthly_ones_is_named():
+    months = table(pd.date_range("2018-01-01", periods=60, freq="MS"))
+    quarters = table(pd.date_range("2018-01-01", periods=20, freq="QS"), "slow")
+    with pytest.raises(FighterError, match="'slow'") as error:
+        to_panel(pd.concat([months, quarters]))
+    assert (error.value.argument, error.value.value) == ("freq", "MS")
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow"),
+    [(HALF_HOURS, HALF_HOURS[::2]),
+     (DAYS, pd.bdate_range("2020", periods=700)),
+     (DAYS[DAYS.day_of_week < 6], pd.bdate_range("2020", periods=700))],
+)  # fmt: skip
+def test_a_note_names_a_series_with_fewer_steps(fast, slow):
+    def texts(*names):
+        parts = [table(slow if name == "slow" else fast, name) for name in names]
+        return [str(note) for note in to_panel(pd.concat(parts)).data_notes]
+
+    assert any("'slow'" in text and "of their own" in text for text in texts("a", "b", "slow"))
+    assert not any("of their own" in text for text in texts("a", "b"))
+
+
+@pytest.mark.parametrize(("rows", "freq"), [("D", "h"), ("D", "min"), ("MS", "D"), ("YS", "MS")])
+def test_a_frequency_far_finer_than_the_rows_is_refused(rows, freq):
+    df = table(pd.date_range("2010-01-01", periods=30, freq=rows)).drop(columns="unique_id")
+    with pytest.raises(FighterError) as error:
+        to_panel(df, freq=freq)
+    assert (error.value.argument, error.value.value) == ("freq", freq)
+    fine = to_panel(df.assign(ds=pd.date_range("2010-01-01", periods=30, freq=freq)))
+    with pytest.raises(FighterError) as error:
+        to_panel(df, scheme=fine.scheme)
+    assert error.value.argument == "freq"
+
+
 @pytest.mark.parametrize("freq", ["W", "ME", "BME", "BMS", "MS"])
 @pytest.mark.parametrize("row", [0, 3, 40])
 def test_a_stamp_shifted_by_a_day_is_read_with_a_note(freq, row):
@@ -70,6 +150,17 @@ def test_a_stamp_shifted_by_a_day_is_read_with_a_note(freq, row):
     (note,) = panel.data_notes
     assert note.kind == "shifted"
     assert f"in row {row}" in str(note)
+
+
+def test_a_grid_is_named_by_a_stamp_of_the_table():
+    with pytest.raises(FighterError) as error:
+        to_panel(table(DAYS), freq="W")
+    assert "grid of 2020-01-" in str(error.value)
+    hours = pd.date_range("2024-01-01", periods=99, freq="h", tz="America/New_York").to_series()
+    hours.iloc[9] += pd.Timedelta("7min")
+    with pytest.raises(FighterError) as error:
+        to_panel(table(hours.array))
+    assert "grid of 2024-01-01: 2024-01-01 09:07" in str(error.value)
 
 
 def test_a_stamp_shifted_by_an_hour_is_named():

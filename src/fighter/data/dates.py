@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 
@@ -20,14 +20,25 @@ _MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _DAY_MONTH = re.compile(r"(\d{1,2})[-/ .]*" + _MONTH + r"[-/ .,]*(\d{4}|\d\d)" + _TIME, re.I)
 _MONTH_DAY = re.compile(_MONTH + r"[-/ .]*(\d{1,2})(?:, *|[-/ .]+)(\d{4}|\d\d)" + _TIME, re.I)
 _YEAR_MONTH = re.compile(r"(\d{4})[-/ .]*" + _MONTH + r"[-/ .]*(\d{1,2})" + _TIME, re.I)
-_MONTH_YEAR = re.compile(_MONTH + r"[-/ .]*(\d{4})", re.I)
+_MONTH_YEAR = re.compile(_MONTH + r"(?:[-/ .]*(\d{4})|[-'](\d\d))", re.I)
+_YEAR_NAME = re.compile(r"(\d{4})[-/ .]*" + _MONTH, re.I)
+_NUMBER_YEAR = re.compile(r"(\d{1,2})[-/.](\d{4})")
+_YEAR_NUMBER = re.compile(r"(\d{4})(?:[-/. ]?M|[/.])(\d{1,2})", re.I)
+_ISO_WEEK = re.compile(r"(\d{4})-?W(\d\d)(?:-?([1-7]))?")
+_BASIC = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)?")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})", re.I)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Where year, month and day are in three numbers.
 _ORDERS = {"YMD": (0, 1, 2), "DMY": (2, 1, 0), "MDY": (2, 0, 1)}
 _EPOCHS = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
-# Plausible days, months and seconds: smaller numbers are years or counters.
-_DAYS, _YEAR_MONTHS = (1800_00_00, 2200_00_00), (1800_00, 2200_00)
+# Formats of integers by their number of digits: smaller numbers are years or counters.
+_DIGITS = {
+    6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S",
+}  # fmt: skip
+DIGITS = tuple(_DIGITS.values())
+_CLOCK = {"H": (24, 3600), "M": (60, 60), "S": (60, 1)}  # how many there are, and their seconds
+_SHORT = {"%d%m%Y": (2, 1, 0), "%m%d%Y": (2, 0, 1), "%y%m%d": (0, 1, 2)}  # as in _ORDERS
+_MOSTLY = 0.8  # share of integers that must be dates
 _SECONDS = (631_152_000, 4_102_444_800)  # 1990 to 2100
 
 
@@ -51,46 +62,70 @@ def nanoseconds(stamps: np.ndarray, name: str) -> np.ndarray:
     return stamps.astype("M8[ns]").astype(np.int64)
 
 
-def number_encoding(numbers: np.ndarray) -> str:
-    """Tell how integers ``int64`` encode time: "%Y%m%d", "%Y%m", or the unit of epoch numbers.
+def number_encoding(numbers: np.ndarray, name: str) -> str:
+    """Tell how integers ``int64`` encode time: a format such as "%Y%m%d", or an epoch's unit.
 
-    Empty if they do not, as counters and years.
+    Empty if they do not, as counters and years. Raise if they are dates of time column ``name``
+    whose format must be given.
     """
     low, high = int(numbers.min()), int(numbers.max())
     if low == high:
         return ""
-    for encoding, (least, most) in {"%Y%m%d": _DAYS, "%Y%m": _YEAR_MONTHS}.items():
-        if least < low and high < most:
-            return encoding if _read_digits(numbers, encoding)[1].all() else ""
+    usual = str(int(np.median(numbers)))
+    encoding = _DIGITS.get(len(usual), "")
+    plausible = encoding and 1800 <= int(usual[:4]) < 2200
+    if plausible and _read_digits(numbers, encoding)[1].mean() >= _MOSTLY:
+        return encoding
     for unit, factor in _EPOCHS.items():
         scale = SECOND // factor
         if _SECONDS[0] * scale <= low and high < _SECONDS[1] * scale:
             return unit
+    for date_format, order in _SHORT.items():
+        if _is_short_date(numbers, date_format, order):
+            reason = f"integers such as {numbers[0]} look like dates; pass the date_format"
+            reason += f" {date_format!r}, or an integer frequency such as 1 if they count"
+            raise time_error(name, reason)
     return ""
+
+
+def _is_short_date(numbers: np.ndarray, date_format: str, order: tuple[int, ...]) -> bool:
+    """Tell whether integers are dates of several months such as 31012024 or 240131."""
+    digits = 4 if "Y" in date_format else 2
+    rest, last = np.divmod(numbers, 10**digits)
+    parts = np.stack([rest // 100, rest % 100, last], axis=1)[:, list(order)]
+    shortest = 10**6 if digits == 4 else 10**5  # 01012024 is 1012024
+    plausible = (parts[:, 0] >= 1800) & (parts[:, 0] < 2200) if digits == 4 else parts[:, 0] < 100
+    plausible &= numbers >= shortest
+    if plausible.mean() < _MOSTLY:
+        return False
+    months = parts[:, 0] * 12 + parts[:, 1]
+    valid = _days(np.where(plausible[:, None], parts, 1), digits)[1] & plausible
+    return valid.mean() >= _MOSTLY and months[valid].min() < months[valid].max()
 
 
 def decode_numbers(numbers: np.ndarray, encoding: str, name: str) -> np.ndarray:
     """Convert integers in an encoding of :func:`number_encoding` to ``int64`` nanoseconds."""
     if encoding in _EPOCHS:
         return nanoseconds(numbers.astype(f"M8[{encoding}]"), name)
-    days, valid = _read_digits(numbers, encoding)
+    stamps, valid = _read_digits(numbers, encoding)
     if not valid.all():
         row = int(valid.argmin())
-        example = "20240131" if encoding == "%Y%m%d" else "202401"
-        reason = f"{numbers[row]} in row {row} is not a date such as {example}"
-        raise time_error(name, f"{reason}, as the others are; correct it")
-    return nanoseconds(days, name)
+        example = datetime(2024, 1, 31, tzinfo=UTC).strftime(encoding)
+        reason = f"{numbers[row]} in row {row} is not a date such as {example}, as the others are"
+        remedy = "correct it, or pass an integer frequency such as 1 if the integers count"
+        raise time_error(name, f"{reason}; {remedy}")
+    return nanoseconds(stamps, name)
 
 
-def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool, str]:
+def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, np.ndarray | None, str]:
     """Read ISO 8601 dates, or dates whose order of day and month is certain: ``datetime64[us]``.
 
-    Stamps with a UTC offset are converted to UTC. Also return whether there were any, and the
-    encoding, with which later texts are read alike: a format of ``strptime``, "DMY", "MDY" or
-    "YMD", or empty for ISO 8601.
+    Stamps with a UTC offset are converted to UTC. Also return their offsets, ``timedelta64[us]`` or
+    None, and the encoding, with which later texts are read alike: a format of ``strptime``, "DMY",
+    "MDY" or "YMD", or empty for ISO 8601.
     """
     texts = [text.strip() for text in texts]
-    if "%" in encoding and encoding not in ("%Y%m%d", "%Y%m"):
+    if "%" in encoding and encoding not in DIGITS:
         return *_parse_format(texts, encoding), encoding
     shift, zoned = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
     for i, text in enumerate(texts):
@@ -101,13 +136,8 @@ def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool,
                 offset = int(match[2][1:3]) * HOUR + int(match[2][-2:]) * HOUR // 60
                 shift[i] = -offset if match[2][0] == "-" else offset
     _check_alike(zoned)
-    if len(texts[0]) in (6, 8) and all(text.isdigit() for text in texts):
-        encoding = "%Y%m%d" if len(texts[0]) == 8 else "%Y%m"
-        stamps, valid = _read_digits(np.array([int(text) for text in texts]), encoding)
-        if not valid.all():
-            index = int(valid.argmin())
-            raise DateError(index, f"is not a date that exists; {_REMEDY}")
-        return stamps.astype("M8[us]"), False, ""
+    if len(texts[0]) > 4 and all(text.isdecimal() for text in texts):
+        return _parse_digits(texts), None, ""
     try:
         if not all(text[:4].isdigit() or not text for text in texts):
             raise ValueError
@@ -116,7 +146,21 @@ def parse_dates(texts: list[str], encoding: str = "") -> tuple[np.ndarray, bool,
             stamps = np.array(texts, "M8[us]")
     except (ValueError, UserWarning, DeprecationWarning):
         stamps, encoding = _parse_parts(texts, encoding)
-    return stamps - shift.astype("m8[ns]").astype("m8[us]"), bool(zoned.any()), encoding
+    offsets = shift.astype("m8[ns]").astype("m8[us]")
+    return stamps - offsets, offsets if zoned.any() else None, encoding
+
+
+def _parse_digits(texts: list[str]) -> np.ndarray:
+    """Read texts such as ``20240131`` or ``2024013112``: ``datetime64[us]``."""
+    encoding = _DIGITS.get(len(texts[0]))
+    alike = np.array([len(text) == len(texts[0]) for text in texts])
+    if encoding is None or not alike.all():
+        odd = int(alike.argmin()) if encoding else 0
+        reason = "is not a date such as 20240131; correct it, or write a column of numbers"
+        raise DateError(odd, reason)
+    stamps, valid = _read_digits(np.array([int(text) for text in texts]), encoding)
+    _check_valid(valid)
+    return stamps.astype("M8[us]")
 
 
 def time_error(name: str, reason: str) -> FighterError:
@@ -149,8 +193,8 @@ def _check_alike(zoned: np.ndarray) -> None:
         raise DateError(odd, f"{reason}; write all with an offset, or none")
 
 
-def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]:
-    """Read texts in a format of ``strptime``: ``datetime64[us]``, and whether they are aware."""
+def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """Read texts in a format of ``strptime`` as :func:`naive_stamps` does."""
     stamps = []
     for index, text in enumerate(texts):
         try:
@@ -161,17 +205,18 @@ def _parse_format(texts: list[str], date_format: str) -> tuple[np.ndarray, bool]
     return naive_stamps(stamps)
 
 
-def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, bool]:
-    """Convert stamps to UTC, ``datetime64[us]``; also return whether they had a zone."""
+def naive_stamps(stamps: Sequence[datetime]) -> tuple[np.ndarray, np.ndarray | None]:
+    """Convert stamps to UTC, ``datetime64[us]``; also return their offsets, None without zones."""
     aware = np.array([stamp.tzinfo is not None for stamp in stamps])
     _check_alike(aware)
-    if aware.any():
-        stamps = [stamp.astimezone(UTC).replace(tzinfo=None) for stamp in stamps]
-    return np.array(stamps, "M8[us]"), bool(aware.any())
+    if not aware.any():
+        return np.array(stamps, "M8[us]"), None
+    offsets = np.array([stamp.utcoffset() for stamp in stamps], "m8[us]")
+    return np.array([stamp.replace(tzinfo=None) for stamp in stamps], "M8[us]") - offsets, offsets
 
 
 def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
-    """Read ``31.12.2020 23:00``, ``1/31/24 3:00 PM``, ``31-Jan-24`` or ``2020Q1``."""
+    """Read ``31.12.2020 23:00``, ``1/31/24 3:00 PM``, ``31-Jan-24``, ``Jan-24`` or ``2020Q1``."""
     parts, clocks = [], np.zeros(len(texts), np.int64)
     wordy = np.zeros(len(texts), bool)
     for index, text in enumerate(texts):
@@ -190,6 +235,10 @@ def _parse_parts(texts: list[str], encoding: str) -> tuple[np.ndarray, str]:
         order = "YMD"  # as _split_words returns them
         days, valid = _days(numbers, lengths[:, 0])
         _check_valid(valid)
+        short = np.array([len(text) == 6 and text[3] in "-'" for text in texts])
+        months = np.abs(np.diff(days.astype("M8[M]").astype(np.int64)))
+        if short.any() and months.size and np.median(months) > 3:
+            raise DateError(0, f"does not show whether it ends with a day or a year; {_REMEDY}")
     elif wordy.any():
         odd = int((wordy != wordy[0]).argmax())
         raise DateError(odd, f"is not written like the dates before it; {_REMEDY}")
@@ -230,12 +279,29 @@ def _find_order(
 
 
 def _split_words(text: str) -> tuple[tuple[str, str, str], tuple] | None:
-    """Split a date with an English month or a quarter: (year, month, day) and the time of day."""
+    """Split a date that is not three numbers: (year, month, day) and the time of day.
+
+    It has an English month, or is a month, a quarter, a week, or ISO 8601 without separators.
+    """
     if match := _QUARTER.fullmatch(text):
         quarter = int(match[2] or match[3])
         return (match[1] or match[4], str(3 * quarter - 2), "1"), (None,) * 4
     if match := _MONTH_YEAR.fullmatch(text):
-        return (match[2], _month(match[1]), "1"), (None,) * 4
+        return (match[2] or match[3], _month(match[1]), "1"), (None,) * 4
+    if match := _YEAR_NAME.fullmatch(text):
+        return (match[1], _month(match[2]), "1"), (None,) * 4
+    if match := _NUMBER_YEAR.fullmatch(text):
+        return (match[2], match[1], "1"), (None,) * 4
+    if match := _YEAR_NUMBER.fullmatch(text):
+        return (match[1], match[2], "1"), (None,) * 4
+    if match := _ISO_WEEK.fullmatch(text):
+        year, week, day = (int(part or 1) for part in match.groups())
+        if not 1 <= week <= date(year, 12, 28).isocalendar().week:
+            return (match[1], "0", "0"), (None,) * 4  # no such week
+        first = date.fromisocalendar(year, week, day)
+        return (str(first.year), str(first.month), str(first.day)), (None,) * 4
+    if match := _BASIC.fullmatch(text):
+        return (match[1], match[2], match[3]), (*match.groups()[3:], None)
     if match := _DAY_MONTH.fullmatch(text):
         return (match[3], _month(match[2]), match[1]), match.groups()[3:]
     if match := _MONTH_DAY.fullmatch(text):
@@ -277,13 +343,18 @@ def _days(numbers: np.ndarray, digits: np.ndarray | int = 4) -> tuple[np.ndarray
 
 
 def _read_digits(numbers: np.ndarray, encoding: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the dates of numbers such as 20240131 or 202401, and which of them exist."""
-    rest, day = (
-        np.divmod(numbers, 100) if encoding == "%Y%m%d" else (numbers, np.ones_like(numbers))
-    )
-    year, month = np.divmod(rest, 100)
-    days, valid = _days(np.stack([year, month, day], axis=1))
-    return days, valid & (year >= 1) & (year <= 9999)
+    """Return the stamps of numbers such as 20240131 or 202401, and which of them exist."""
+    year, parts = numbers, {"d": np.ones_like(numbers)}
+    for part in reversed(encoding.split("%")[2:]):
+        year, parts[part] = np.divmod(year, 100)
+    valid = (year >= 1) & (year <= 9999)
+    days, exist = _days(np.stack([np.where(valid, year, 1970), parts["m"], parts["d"]], axis=1))
+    seconds = np.zeros_like(numbers)
+    for part, (count, length) in _CLOCK.items():
+        number = parts.get(part, np.zeros_like(numbers))
+        valid &= number < count
+        seconds += number * length
+    return days.astype("M8[s]") + seconds.astype("m8[s]"), valid & exist
 
 
 def _check_valid(valid: np.ndarray) -> None:

@@ -206,7 +206,10 @@ def future_values(
         values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
-        show = panel.freq.show
+
+        def show(time: int) -> str:
+            return panel.freq.show(panel.axis.clock(int(time)))
+
         what = f"{lacking.sum()} of {lacking.size} covariate values are missing"
         when = f"for the {horizon} steps after {show(panel.times[-1])}"
         first = f"column {names[column]!r} of series {ids[series]!r} at {show(times[step])}"
@@ -324,12 +327,16 @@ def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> 
         keep = "an integer frequency such as 1 keeps them as they are"
         text = f"Integers of time column {axis.name!r} are read as dates ({example}); {keep}."
         notes.append(DataNote("dates", text))
+    if axis.wall and axis.zone is None and not told:
+        text = "Time stamps with UTC offsets are kept on the local clock, without a zone."
+        notes.append(DataNote("zone", text))
     if axis.zone not in (None, "UTC"):
         converted = "converted to UTC, and forecasts come back in the zone"
         clock = "kept on the local clock" if axis.wall else converted
         notes.append(DataNote("zone", f"Time stamps of zone {axis.zone} are {clock}."))
     if freq.week not in (None, WEEKDAYS) and inferred:
-        hours = f"All rows are on {freq.week}, so only these steps are forecast"
+        share = "Nearly all" if freq.closed(layout.times).any() else "All"
+        hours = f"{share} rows are on {freq.week}, so only these steps are forecast"
         remedy = f"pass the frequency {freq.every} for all steps"
         notes.append(DataNote("closed", f"{hours}; {remedy}."))
     return notes

@@ -235,10 +235,13 @@ class Frequency:
     def off_grid(self, count: int, total: int, start: int, which: str) -> FighterError:
         """Return the error for stamps off the grid; ``which`` names the first of them."""
         what = f"{count} of {total} time stamps do" if total > 1 else "the time stamp does"
-        where = f"{what} not fall on the grid that begins at {self.show(start)}: {which}"
+        where = f"{what} not fall on the grid of {self.show(start)}: {which}"
         remedy = "correct these rows, or pass the frequency of the data"
         if 2 * count > total > 1:
-            remedy = "round the stamps, or aggregate the rows to a regular step such as days"
+            remedy = (
+                "round the stamps, aggregate the rows to a regular step such as days, or leave a"
+            )
+            remedy += " frequency that was given out"
         return FighterError(f"{where}; {remedy}", argument="freq", value=str(self))
 
     def show(self, time: int) -> str:
@@ -283,8 +286,10 @@ class Frequency:
         unit = "integer" if integer else "ns"
         if not integer and common >= DAY and (calendar := _infer_calendar(times, lengths, counts)):
             return calendar
-        gaps = not integer and common <= DAY and lengths.size > 1
-        if gaps and (week := OpenWeek.infer(times, series, common)) is not None:
+        gaps = not integer and common < WEEK and lengths.size > 1
+        # Rows on Tuesdays and Thursdays are two or five days apart.
+        week = OpenWeek.infer(times, series, min(common, DAY)) if gaps else None
+        if week is not None and (common <= DAY or week != WEEKDAYS):
             return cls("open", 1, week=week)
         if 2 * counts.max() >= counts.sum():
             return cls(unit, common)

@@ -17,7 +17,7 @@ from .columns import (
     numbers,
     open_frame,
 )
-from .frequency import plural
+from .frequency import DAY, HOUR, plural
 from .keys import (
     distinct_rows,
     find_keys,
@@ -31,6 +31,7 @@ from .time_axis import TimeAxis
 
 LARGEST_VALUE = 1e150  # its square still fits in float64
 TIME_NAMES = ("ds", "date", "time", "timestamp", "datetime")
+_SUNDAY, _AUTUMN = 3, (4, 10, 11)  # 1970-01-04 was a Sunday; months
 DEFAULT_ID, DEFAULT_TARGET = "unique_id", "y"
 
 
@@ -55,8 +56,10 @@ class Layout:
     covariates: tuple[str, ...] = ()
     notes: tuple[DataNote, ...] = ()
 
-    def check_repeats(self, rows: np.ndarray | slice, slots: np.ndarray, kept: np.ndarray) -> None:
-        """Refuse rows of the same slot whose values differ.
+    def check_repeats(
+        self, rows: np.ndarray | slice, slots: np.ndarray, kept: np.ndarray
+    ) -> list[DataNote]:
+        """Refuse rows of the same slot whose values differ, but for the end of daylight saving.
 
         ``slots`` has the slot of each of these ``rows``, ``kept`` the place of the first one of
         each slot, in the order of the slots.
@@ -69,20 +72,50 @@ class Layout:
         cells = np.column_stack([self.targets, *covariates])
         one, other = cells[first], cells[repeats]
         differ = ~((one == other) | (np.isnan(one) & np.isnan(other)))
+        autumn = differ.any(axis=1) & self._clock_goes_back(repeats)
+        differ[autumn] = False
         if not differ.any():
-            return
+            return [self._about_autumn(repeats[autumn])] if autumn.any() else []
         place = int(differ.any(axis=1).argmax())
         earlier, row, column = int(first[place]), int(repeats[place]), int(differ[place].argmax())
         names = (*(self.series_cols or (self.target_col,)), *self.covariates)
-        where = f"rows {earlier} and {row} have the same time"
+        where, moved = f"rows {earlier} and {row} have the same time", ""
+        if self.times[earlier] != self.times[row]:
+            stamps = [str(self.frame[self.axis.name][i]) for i in (earlier, row)]
+            where = f"rows {earlier} and {row} ({', '.join(stamps)}) fall on the same step"
+            moved = "correct one of these stamps, or pass the frequency of the data"
         if self.series is not None:
             where += f" and the same id {self.ids[self.series[row]]!r}"
         values = f"{cells[earlier, column]:g} and {cells[row, column]:g} in {names[column]!r}"
         count = int(differ.any(axis=1).sum())
         count = f"{plural(count, 'row')} {'is' if count == 1 else 'are'} repeated with other values"
         raise FighterError(
-            f"{count}: {where} but {values}; {self._about_keys(rows, slots)}", argument="id_col"
+            f"{count}: {where} but {values}; {moved or self._about_keys(rows, slots)}",
+            argument="freq" if moved else "id_col",
         )
+
+    def _clock_goes_back(self, rows: np.ndarray) -> np.ndarray:
+        """Find the rows in the hour that a local clock repeats at the end of daylight saving.
+
+        It is on a Sunday of October or November (of April in the south), once a year.
+        """
+        times = self.times[rows]
+        if self.axis.kind != "datetime" or self.axis.zone or not np.ptp(self.times % DAY):
+            return np.zeros(rows.shape, bool)
+        dates = times.astype("M8[ns]").astype("M8[D]")
+        months, clock = dates.astype("M8[M]").astype(np.int64) % 12 + 1, times % DAY
+        found = (times // DAY % 7 == _SUNDAY) & np.isin(months, _AUTUMN)
+        found &= (clock >= HOUR) & (clock < 4 * HOUR)
+        days = np.unique(dates[found])
+        once = np.unique(days.astype("M8[Y]")).size == days.size
+        return found if once else np.zeros(rows.shape, bool)
+
+    def _about_autumn(self, rows: np.ndarray) -> DataNote:
+        stamp = str(self.frame[self.axis.name][int(rows[0])])
+        again = f"repeated in {plural(len(rows), 'row')} (first: {stamp})"
+        what = f"The hour in which daylight saving ends is {again}"
+        remedy = "convert the time stamps to UTC to keep both"
+        return DataNote("duplicates", f"{what}; of each pair the first was kept; {remedy}.")
 
     def _about_keys(self, rows: np.ndarray, slots: np.ndarray) -> str:
         """Say how rows that repeat with other values could be told apart."""

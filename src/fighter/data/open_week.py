@@ -12,8 +12,9 @@ DAY = 24 * 60 * MINUTE
 WEEK = 7 * DAY
 
 _MONDAY = 4 * DAY  # 1970-01-05
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_RARE = 0.05  # a step of the week that is seen less often is closed
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_RARE = 0.05  # an hour that is seen less often is closed; also the share of rows that may be
+_RARE_DAY = 0.3  # a day of the week that is seen less often than this share of the others is closed
 _FILLED = 0.7  # mean share in which the open steps must be seen
 _FEW_WEEKS, _FEW_DATES = 6, 10  # fewer do not show that a day or an hour is closed
 _RECENT = 4 * WEEK
@@ -40,9 +41,9 @@ class OpenWeek:
             names, *hours = part.split() or [""]
             for days in names.split(","):
                 first, _, last = days.partition("-")
-                if first not in _DAYS or (last or first) not in _DAYS:
+                if first not in DAYS or (last or first) not in DAYS:
                     return None
-                ends = _DAYS.index(first), _DAYS.index(last or first)
+                ends = DAYS.index(first), DAYS.index(last or first)
                 chosen = slice(ends[0], ends[1] + 1)
                 if not hours:
                     is_open[chosen] = True
@@ -61,7 +62,7 @@ class OpenWeek:
         parts = []
         for text in dict.fromkeys(text for text in texts if text is not None):
             days = np.flatnonzero([other == text for other in texts])
-            parts.append(",".join(_runs(days, _DAYS.__getitem__)) + (text and f" {text}"))
+            parts.append(",".join(_runs(days, DAYS.__getitem__)) + (text and f" {text}"))
         return "; ".join(parts)
 
     def _hours(self, day: np.ndarray) -> str | None:
@@ -123,14 +124,15 @@ class OpenWeek:
     def infer(cls, times: np.ndarray, series: np.ndarray | None, step: int) -> "OpenWeek | None":
         """Find the steps of the week that are closed; None if there is no strong evidence of any.
 
-        A closed step is seen in less than 5 % of the weeks, and not lately; ``series`` numbers the
-        series of each stamp, none of which may have a tenth of its rows in closed steps.
+        A closed day is seen in less than 30 % of the weeks in which the other days are, a closed
+        hour in less than 5 %, and neither lately; ``series`` numbers the series of each stamp, none
+        of which may have a tenth of its rows in closed steps.
         """
         if step < MINUTE or DAY % step:
             return None
         per_week = WEEK // step
         counts = np.bincount((times - _MONDAY) // step % per_week, minlength=per_week)
-        if counts.min() > _RARE * counts.max():
+        if counts.min() > _RARE_DAY * counts.max():
             return None
         stamps = np.unique(times)
         steps = (stamps - _MONDAY) // step
@@ -158,9 +160,11 @@ def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
     seen = np.bincount(dates % 7, minlength=7)
     weeks = np.unique(dates // 7).size
     weekends = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
-    if not seen[5:].any() and weekends >= (1 if per_day == 1 else 2):
+    is_open = seen > _RARE_DAY * seen.max()
+    usual = weeks < _FEW_WEEKS or is_open[:5].all()
+    enough = weekends >= (1 if per_day == 1 else 2)
+    if usual and enough and seen[5:].max() <= _RARE_DAY * weekends:
         return np.arange(7) < 5
-    is_open = seen > _RARE * weeks
     if weeks < _FEW_WEEKS or seen[is_open].mean() < _FILLED * weeks:
         return np.ones(7, bool)
     return is_open

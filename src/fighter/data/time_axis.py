@@ -11,6 +11,7 @@ import numpy as np
 
 from .columns import check_full, empty_cells, number_cells
 from .dates import (
+    DIGITS,
     DateError,
     check_format,
     decode_numbers,
@@ -29,7 +30,8 @@ class TimeAxis:
 
     ``zone`` is the time zone of aware stamps. Their axis is UTC, unless every stamp has the same
     time of day on the local clock (daily data and coarser), or the table has opening hours. Then
-    the axis is the local clock (``wall``), because a local day does not always have 24 hours.
+    the axis is the local clock (``wall``), because a local day does not always have 24 hours. The
+    zone of texts with UTC offsets is not known: on the local clock they have none.
     """
 
     name: str = "ds"
@@ -73,11 +75,12 @@ class TimeAxis:
         if dtype.is_integer() or dtype.is_float():
             integer = integer or (like is not None and like.kind == "integer")
             return cls._read_numbers(name, column.to_numpy(), encoding, integer)
+        wall = None if like is None else like.wall
         if isinstance(dtype, nw.Date):
             return cls(name, "date"), nanoseconds(column.to_numpy(), name)
         if isinstance(dtype, nw.Datetime) or hasattr(getattr(native, "dtype", None), "tz"):
-            return cls._read_stamps(column, None if like is None else like.wall)
-        return cls._read_objects(name, column.to_list(), encoding)
+            return cls._read_stamps(column, wall)
+        return cls._read_objects(name, column.to_list(), encoding, wall)
 
     @classmethod
     def _read_numbers(
@@ -98,11 +101,13 @@ class TimeAxis:
         numbers = numbers.astype(np.int64)
         if integer:
             return cls(name, "integer", dtype), numbers
-        if "%" in encoding and encoding not in ("%Y%m%d", "%Y%m"):
+        if "%" in encoding and encoding not in DIGITS:
             distinct, codes = np.unique(numbers, return_inverse=True)
-            axis, stamps = cls._read_objects(name, [str(n) for n in distinct], encoding)
+            width = len(datetime(2024, 1, 1).strftime(encoding))  # 01012024 is 1012024
+            texts = [str(number).zfill(width) for number in distinct]
+            axis, stamps = cls._read_objects(name, texts, encoding)
             return axis, stamps[codes]
-        encoding = encoding or number_encoding(numbers)
+        encoding = encoding or number_encoding(numbers, name)
         if encoding in ("", "DMY", "MDY", "YMD"):
             return cls(name, "integer", dtype), numbers
         unit = {"s": "ms"}.get(encoding, encoding) if "%" not in encoding else "us"
@@ -123,25 +128,28 @@ class TimeAxis:
             local = column.dt.replace_time_zone(None)
             utc = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         times = nanoseconds(local.to_numpy(), name)
-        if wall is None:
-            wall = bool(times.size and (times % DAY == times[0] % DAY).all())
-        if wall:
+        if wall or (wall is None and _same_clock(times)):
             return replace(axis, wall=True), times
         return axis, nanoseconds(utc.to_numpy(), name)
 
     @classmethod
-    def _read_objects(cls, name: str, cells: list, encoding: str) -> "tuple[TimeAxis, np.ndarray]":
+    def _read_objects(
+        cls, name: str, cells: list, encoding: str, wall: bool | None = None
+    ) -> "tuple[TimeAxis, np.ndarray]":
         """Read strings and Python objects, parsing each distinct cell once."""
         distinct, codes = number_cells(cells, "time_col", name)
         kinds = {type(cell).__name__ for cell in distinct}
         try:
             if kinds == {"str"}:
-                stamps, aware, encoding = parse_dates(list(distinct), encoding)
-                axis = cls(name, zone="UTC" if aware else None, encoding=encoding)
-                return axis, nanoseconds(stamps, name)[codes]
+                stamps, offsets, encoding = parse_dates(list(distinct), encoding)
+                axis, times = cls(name, encoding=encoding)._place(stamps, offsets, wall)
+                return axis, times[codes]
             if kinds <= {"datetime", "Timestamp"}:
-                stamps, aware = naive_stamps(distinct)
-                return cls(name, zone="UTC" if aware else None), nanoseconds(stamps, name)[codes]
+                axis, times = cls(name)._place(*naive_stamps(distinct), wall)
+                zones = {getattr(cell.tzinfo, "key", None) for cell in distinct}
+                if axis.wall and len(zones) == 1:
+                    axis = replace(axis, zone=zones.pop())
+                return axis, times[codes]
         except DateError as error:
             row = int((codes == error.index).argmax())
             raise time_error(name, f"{str(distinct[error.index])!r} in row {row} {error}") from None
@@ -160,6 +168,18 @@ class TimeAxis:
         row = int((codes == odd).argmax())
         came = f"{', '.join(sorted(kinds))} such as {str(distinct[odd])!r} in row {row}"
         raise time_error(name, f"holds {came}; needs {needed}")
+
+    def _place(
+        self, stamps: np.ndarray, offsets: np.ndarray | None, wall: bool | None
+    ) -> "tuple[TimeAxis, np.ndarray]":
+        """Place stamps in UTC that were written with offsets on the local clock or in UTC."""
+        times = nanoseconds(stamps, self.name)
+        if offsets is None:
+            return self, times
+        local = times + offsets.astype("m8[ns]").astype(np.int64)
+        if wall or (wall is None and np.ptp(offsets) and _same_clock(local)):
+            return replace(self, wall=True), local
+        return replace(self, zone="UTC"), times
 
     def clock(self, time: int) -> int:
         """Return the stamp that a clock in the zone shows."""
@@ -189,6 +209,11 @@ class TimeAxis:
         if self.wall:
             return column.dt.replace_time_zone(self.zone)
         return column.dt.replace_time_zone("UTC").dt.convert_time_zone(self.zone)
+
+
+def _same_clock(times: np.ndarray) -> bool:
+    """Tell whether all stamps have the same time of day."""
+    return bool(times.size and (times % DAY == times[0] % DAY).all())
 
 
 def _check_numbers(name: str, numbers: np.ndarray, fine: np.ndarray, needed: str) -> None:

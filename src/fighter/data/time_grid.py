@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import FighterError
+from .columns import listing
+from .dates import time_error
 from .frequency import Frequency
 from .layout import Layout, read_numbers
 from .notes import DataNote, Locator
+from .open_week import DAY, DAYS
 
 Rows = np.ndarray | slice  # row numbers, or all rows
 
@@ -16,6 +19,9 @@ _LARGEST_GRID = 50_000_000  # cells; a larger grid must be well filled
 _SPARSE = 0.1  # share of the steps that must have a row, if the frequency was inferred
 _ODD = 0.1  # share of the time stamps that may be closed or shifted
 _LONG_GAP = 100  # steps
+_FAR = 30  # steps that a row beyond the others must be away to look mistyped
+_FEW = 0.03  # share of the rows of a series that may be mistyped
+_ENOUGH = 10  # rows of a series that show its order
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class TimeGrid:
         length = int(steps.max()) + 1
         width = len(layout.ids)
         _check_gaps(layout, rows, steps, freq, inferred)
+        _check_order(layout, rows, steps, freq)
         cells, values = length * width, layout.targets.size
         if cells > _LARGEST_GRID and cells > 100 * values:
             ends = f"from {freq.show(start)} to {freq.show(int(layout.times.max()))}"
@@ -52,12 +59,14 @@ class TimeGrid:
         kept = np.arange(len(slots))
         if counts.max() > 1:
             kept = first_rows(slots)
-            layout.check_repeats(rows, slots, kept)
-        duplicates, present = np.maximum(counts - 1, 0), counts > 0
-        if layout.series is not None:
-            _check_steps(layout, present, freq)
-        original = kept if isinstance(rows, slice) else rows[kept]
+            notes += layout.check_repeats(rows, slots, kept)
         times = freq.range(start, length)
+        duplicates, present = np.maximum(counts - 1, 0), counts > 0
+        if inferred:
+            _check_ends(layout, rows, steps, present, freq)
+        if layout.series is not None:
+            notes += _check_steps(layout, times, present, freq)
+        original = kept if isinstance(rows, slice) else rows[kept]
         return cls(times, original, slots[kept], present, duplicates, tuple(notes))
 
     def place(self, cells: np.ndarray) -> np.ndarray:
@@ -95,7 +104,8 @@ def _place_rows(
         shifted = np.unique(times[nearby]).size
         if (off & ~nearby).any() or shifted > _ODD * np.unique(times).size:
             which = _quote(layout, rows, off)
-            raise freq.off_grid(int(off.sum()), layout.times.size, start, which)
+            origin = layout.axis.clock(start if off.all() else int(times[~off].min()))
+            raise freq.off_grid(int(off.sum()), layout.times.size, origin, which)
         what = f"{_rows(int(off.sum()))} shifted by some days ({_quote(layout, rows, nearby)})"
         notes.append(DataNote("shifted", f"{what}, read as the nearest step."))
     return rows, steps, notes
@@ -116,6 +126,12 @@ def _check_gaps(
     sparse = distinct.size < _SPARSE * length
     stray = gap > max(_LONG_GAP, rest) and lonely <= max(1, 0.01 * distinct.size)
     if gap <= _LONG_GAP or not (stray or (sparse and (inferred or gap > 0.5 * length))):
+        if not inferred and gaps.size >= 3 and (usual := _usual(gaps)) * _SPARSE >= 1:
+            apart = (
+                f"most rows are {freq.span(usual)} apart, so most steps of {freq} would be empty"
+            )
+            reason = f"{apart}; leave the frequency out, or pass that of the rows"
+            raise FighterError(reason, argument="freq", value=str(freq))
         return
     outer = distinct[before:] if before > distinct.size / 2 else distinct[:before]
     mask = np.isin(steps, outer)
@@ -128,20 +144,112 @@ def _check_gaps(
     raise FighterError(reason, argument="freq", value=str(freq))
 
 
-def _check_steps(layout: Layout, present: np.ndarray, freq: Frequency) -> None:
-    """Refuse a series whose own step is much longer than that of the table."""
+def _check_order(layout: Layout, rows: Rows, steps: np.ndarray, freq: Frequency) -> None:
+    """Refuse a row elsewhere in time than the rows around it, between which a step is missing."""
+    series = np.zeros(len(steps), np.int64) if layout.series is None else layout.series[rows]
+    order = np.argsort(series, kind="stable")
+    series, steps = series[order], steps[order]
+    jumps = np.diff(steps)
+    falls = (jumps < 0) & (np.diff(series) == 0)
+    if not falls.any():
+        return
+    odd = np.zeros(len(steps), bool)
+    odd[1:-1] = (jumps[1:] + jumps[:-1] == 2) & (np.abs(jumps[1:]) > 3)
+    odd[1:-1] &= series[2:] == series[:-2]
+    counts, width = np.bincount(series), int(series.max()) + 1
+    strays = np.bincount(series[odd], minlength=width)
+    sorted_but = (strays == np.bincount(series[1:][falls], minlength=width)) & (strays > 0)
+    sorted_but &= (counts >= _ENOUGH) & (strays <= np.maximum(1, _FEW * counts))
+    odd &= sorted_but[series]
+    places = np.flatnonzero(odd)
+    lacking = (steps[places - 1] + 1) * width + series[places]
+    places = places[~np.isin(lacking, steps * width + series)]
+    if places.size:
+        mask = np.zeros(len(steps), bool)
+        mask[order[places]] = True
+        where = f"the table has {_rows(places.size)} out of order ({_quote(layout, rows, mask)})"
+        step = freq.range(int(layout.times[rows][order[places[0] - 1]]), 2)[1]
+        expected = f"where {freq.show(layout.axis.clock(int(step)))} is missing"
+        raise time_error(layout.axis.name, f"{where}, {expected}; correct or drop them")
+
+
+def _check_ends(
+    layout: Layout, rows: Rows, steps: np.ndarray, present: np.ndarray, freq: Frequency
+) -> None:
+    """Refuse a few rows far from the others of a series that has no other gaps."""
     counts = present.sum(axis=0)
     first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
-    for series in np.flatnonzero((counts > 5) & (3 * counts <= last - first)):
+    far = np.maximum(_FAR, counts / 4)
+    for column in np.flatnonzero((counts >= _ENOUGH) & (last - first - counts >= far)):
+        places = np.flatnonzero(present[:, column])
+        gaps = np.diff(places)
+        before = int(gaps.argmax()) + 1
+        lonely = min(before, places.size - before)
+        regular = (gaps > 1).sum() <= 1 + 0.01 * gaps.size
+        if regular and gaps.max() > far[column] and lonely <= max(1, _FEW * places.size):
+            outer = places[before:] if before > places.size / 2 else places[:before]
+            mask = np.isin(steps, outer)
+            if layout.series is not None:
+                mask &= layout.series[rows] == column
+            where = f"{int(gaps.max())} steps away from the others ({_quote(layout, rows, mask)})"
+            remedy = f"correct or drop them, or pass the frequency {freq} to keep them"
+            reason = f"the table has {_rows(lonely)} {where}, and hardly another gap; {remedy}"
+            raise time_error(layout.axis.name, reason)
+
+
+def _usual(gaps: np.ndarray, share: float = 0.8) -> int:
+    """Return the steps between rows, if at least this share of the gaps is like it; else 0."""
+    usual = float(np.median(gaps))
+    return int(usual) if (np.abs(gaps - usual) <= 0.1 * usual).mean() >= share else 0
+
+
+def _check_steps(
+    layout: Layout, times: np.ndarray, present: np.ndarray, freq: Frequency
+) -> list[DataNote]:
+    """Refuse a series whose own step is much longer than that of the table; describe others."""
+    counts = present.sum(axis=0)
+    first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
+    double = []
+    for series in np.flatnonzero((counts > 5) & (2 * counts <= last - first + 1)):
         gaps = np.diff(np.flatnonzero(present[:, series]))
-        usual = float(np.median(gaps))
-        if usual >= 3 and (np.abs(gaps - usual) <= 0.1 * usual).mean() >= 0.8:
-            times = layout.times[layout.series == series]
-            own = f"most rows of series {layout.ids[series]!r} are {usual:g} steps apart"
-            where = f"(its first: {freq.show(int(times.min()))})"
+        if (usual := _usual(gaps)) >= 3:
+            rows = layout.times[layout.series == series]
+            own = f"most rows of series {layout.ids[series]!r} are {usual} steps apart"
+            where = f"(its first: {freq.show(int(rows.min()))})"
             remedy = "forecast series of different frequencies in tables of their own"
             reason = f"{own} {where}, while the step of the table is {freq}; {remedy}"
             raise FighterError(reason, argument="freq", value=str(freq))
+        if gaps.size >= 8 and _usual(gaps, 0.95) == 2:
+            double.append(layout.ids[series])
+    own = "forecast series of different frequencies in tables of their own."
+    notes = []
+    if double:
+        what = f"{listing(double, 3)} only in every other step, while the step is {freq}"
+        notes.append(DataNote("gaps", f"There are rows of {what}; {own}"))
+    days, idle = _idle_days(times, present, freq)
+    if idle.size:
+        names = listing([layout.ids[i] for i in idle], 3)
+        what = f"There are no rows of {names} on {days}, but these days are forecast, too"
+        notes.append(DataNote("gaps", f"{what}; {own}"))
+    return notes
+
+
+def _idle_days(times: np.ndarray, present: np.ndarray, freq: Frequency) -> tuple[str, np.ndarray]:
+    """Find daily series without a row on some days of the week on which others have rows.
+
+    Return these days of the first such series, and the columns of all.
+    """
+    if str(freq.every) != "D" or freq.count not in (1, DAY):
+        return "", np.zeros(0, np.int64)
+    days = (times // DAY + 3) % 7  # 1970-01-01 was a Thursday
+    counts = np.stack([present[days == day].sum(axis=0) for day in range(7)])  # [7, N]
+    known = np.unique(days)
+    idle = counts[known] == 0
+    most = counts.max(axis=0)
+    filled = (idle | (counts[known] >= 0.7 * most)).all(axis=0)
+    found = np.flatnonzero(idle.any(axis=0) & filled & (most >= 4) & (idle.mean(axis=0) < 0.5))
+    names = ", ".join(DAYS[day] for day in known[idle[:, found[0]]]) if found.size else ""
+    return names, found
 
 
 def _rows(count: int) -> str:
