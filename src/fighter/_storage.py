@@ -56,8 +56,8 @@ def training_folder(
 
 def save_folder(folder: Path, config: dict[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Write a model, replacing one that was saved there before."""
-    check_no_run(folder)
     with own_folder(folder):
+        check_no_run(folder)
         write_folder(folder, config, tensors)
 
 
