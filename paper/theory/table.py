@@ -38,4 +38,5 @@ def _summary(identities: Sequence[Identity]) -> str:
         if broken
         else "all corrected forms hold"
     )
-    return f"{len(identities)} identities: {verdict}; the paper's printed form fails in {failing}."
+    printed = f"the paper's printed formula or sentence fails in {failing}"
+    return f"{len(identities)} identities: {verdict}; {printed}."

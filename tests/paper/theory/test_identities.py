@@ -158,7 +158,7 @@ def test_the_table_fits_a_screen() -> None:
     assert not any(0x300 <= ord(letter) < 0x370 for line in lines for letter in line)  # zero width
     assert lines[-1] == (
         f"{len(IDENTITIES)} identities: all corrected forms hold; "
-        f"the paper's printed form fails in {len(FAILS_IN_PRINT)}."
+        f"the paper's printed formula or sentence fails in {len(FAILS_IN_PRINT)}."
     )
 
 
@@ -166,7 +166,8 @@ def test_the_table_names_what_does_not_hold() -> None:
     fine = Identity("fine", "says", 0.5, 0.0)
     last = render([fine, replace(fine, name="bent", corrected_error=0.1)]).splitlines()[-1]
     assert last == (
-        "2 identities: 1 corrected form does NOT hold (bent); the paper's printed form fails in 2."
+        "2 identities: 1 corrected form does NOT hold (bent); "
+        "the paper's printed formula or sentence fails in 2."
     )
 
 
