@@ -207,3 +207,11 @@ def test_hours_at_which_clocks_change_stay_in_utc():
     panel = to_panel(pd.DataFrame({"ds": times, "y": 1.0}))
     assert not panel.axis.wall
     assert panel.observed.sum() == len(times)
+
+
+def test_rows_that_are_lost_by_chance_close_no_day():
+    days = pd.date_range("1990-08-09", periods=45)
+    lost = [day for day in days if day.day_name() == "Tuesday"][1:]  # one Tuesday is there
+    kept = days.drop([*lost, *days[[8, 9, 20, 22, 24, 32, 36, 38]].difference(lost)])
+    table = pd.DataFrame({"ds": kept, "y": range(len(kept))})
+    assert str(to_panel(table).freq) == "D"

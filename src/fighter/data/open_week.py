@@ -16,6 +16,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _RARE = 0.05  # an hour that is seen less often is closed; also the share of rows that may be
 _RARE_DAY = 0.3  # a day of the week that is seen less often than this share of the others is closed
 _FILLED = 0.7  # mean share in which the open steps must be seen
+_SURE = 7  # rows lost by chance leave out a day with a probability below exp(-7) (Hoeffding)
 _FEW_WEEKS, _FEW_DATES = 6, 10  # fewer do not show that a day or an hour is closed
 _RECENT = 4 * WEEK
 
@@ -165,7 +166,10 @@ def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
     enough = weekends >= (1 if per_day == 1 else 2)
     if usual and enough and seen[5:].max() <= _RARE_DAY * weekends:
         return np.arange(7) < 5
-    if weeks < _FEW_WEEKS or seen[is_open].mean() < _FILLED * weeks:
+    share = seen / weeks
+    filled = share[is_open].mean()
+    gap = filled - share[~is_open].max(initial=0)
+    if weeks < _FEW_WEEKS or filled < _FILLED or 2 * weeks * gap**2 < _SURE:
         return np.ones(7, bool)
     return is_open
 
