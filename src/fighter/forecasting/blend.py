@@ -1,0 +1,190 @@
+"""The network's forecast mixed with exponential smoothing, by their errors on validation rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._typing import Float
+from ..data import Batch, Panel, Scaler, Windows
+from ..models import ForecastNet
+from ..models.smoothing import MEMORY, Smoothed, smooth
+from ..training import forecast
+
+SHARES = torch.linspace(0, 1, 11)
+MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
+MOST_ROWS = 8192  # of the validation rows, the last
+POOLED = 4.0  # windows of a series that count as much as all series together
+PRIOR = 1.0  # windows of a prior that prefers neither forecast
+UNUSUAL = 1.5  # times what the training windows held at most
+
+Outputs = Float[Tensor, "batch horizon series outputs"]
+Points = Float[Tensor, "windows horizon series"]
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """How the two forecasts of each series are mixed.
+
+    Args:
+        share: share of the network ``[N]``; smoothing has the rest.
+        usual: the largest deviation, and distance of the last values from the mean, of the
+            training windows, ``[2, N]``. The network's share falls where a window exceeds them: it
+            has not learned from such windows, for example after a jump of the level.
+        spread: quantiles of the errors of smoothing, in multiples of its mean error so far,
+            ``[H, Q]``.
+        seasons: lengths of the seasons that smoothing knows.
+    """
+
+    share: Float[Tensor, "series"]
+    usual: Float[Tensor, "2 series"]
+    spread: Float[Tensor, "horizon quantiles"]
+    seasons: tuple[int, ...]
+
+    def select(self, index: Sequence[int | None]) -> "Blend":
+        """Return the blend of other series; None stands for a new one, which gets the mean."""
+        if list(index) == list(range(len(self.share))):
+            return self
+        share, usual = self.share.mean(), self.usual.amax(1)
+        return replace(
+            self,
+            share=torch.stack([share if i is None else self.share[i] for i in index]),
+            usual=torch.stack([usual if i is None else self.usual[:, i] for i in index], 1),
+        )
+
+    def smooth(self, panel: Panel, horizon: int, rows: Tensor) -> Smoothed:
+        """Run smoothing over a panel and forecast after its first ``rows`` rows."""
+        first = max(int(rows.min()) - MEMORY, 0)
+        until = int(rows.max())
+        values = torch.from_numpy(panel.values[first:until])
+        observed = torch.from_numpy(np.ascontiguousarray(panel.observed[first:until]))
+        done = smooth(values, observed, self.seasons, horizon, rows.cpu() - first)
+        return done._replace(rows=done.rows + first)
+
+    def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
+        """Return the forecast of smoothing and its quantiles, scaled."""
+        scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
+        point = ((smoothed.point - shift) / scale)[..., None]
+        error = (smoothed.error / scale)[:, None, :, None]
+        return torch.cat([point, point + error * self.spread[:, None].double()], -1)
+
+    def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
+        """Return the network's share for each window."""
+        excess = (window_extremes(batch) / self.usual[:, None].to(batch.past)).amax(0)
+        trust = (UNUSUAL / excess.clamp(min=UNUSUAL)).square()
+        return (trust * self.share.to(trust))[:, None, :, None]
+
+    def mix(self, y: Outputs, batch: Batch, local: Outputs) -> Outputs:
+        """Mix the outputs of the network with those of smoothing."""
+        share = self.shares(batch)
+        return share * y + (1 - share) * local.to(y)
+
+
+def outputs(
+    network: ForecastNet,
+    windows: Windows,
+    start_step: int,
+    blend: Blend | None = None,
+    smoothed: Smoothed | None = None,
+    scaler: Scaler | None = None,
+) -> Iterator[tuple[Batch, Outputs]]:
+    """Yield every batch of windows, in order, with its forecast: network and smoothing mixed."""
+    if blend is None or smoothed is None or scaler is None:
+        yield from forecast(network, windows, start_step)
+        return
+    alone = not bool(blend.share.any())
+    for batch, y in _gather(windows) if alone else forecast(network, windows, start_step):
+        local = blend.local(smoothed.at(batch.start + windows.lookback), scaler)
+        yield batch, local.to(batch.past) if y is None else blend.mix(y, batch, local)
+
+
+def _gather(windows: Windows) -> Iterator[tuple[Batch, None]]:
+    for index in windows.batches(windows.eval_batch_size):
+        yield windows.gather(index), None
+
+
+def window_extremes(batch: Batch) -> Float[Tensor, "2 batch series"]:
+    """Return the deviation of each window, and how far its last values are from its mean."""
+    past, seen = batch.past, batch.past_observed
+    seen = torch.ones_like(past) if seen is None else seen.to(past)
+
+    def mean(x: Tensor, weight: Tensor) -> Tensor:
+        return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
+
+    centre, last = mean(past, seen), max(past.shape[1] // 8, 1)
+    recent = mean(past[:, -last:], seen[:, -last:])
+    recent = torch.where(seen[:, -last:].any(1), recent, centre)
+    deviation = mean((past - centre[:, None]).square(), seen).sqrt()
+    return torch.stack([deviation, (recent - centre).abs()])
+
+
+def usual_extremes(training: Windows) -> Float[Tensor, "2 series"]:
+    """Return the largest :func:`window_extremes` of (a sample of) the training windows."""
+    sample = thin(training, 2048)
+    largest = torch.zeros(2, sample.values.shape[1], device=sample.device)
+    for index in sample.batches(sample.eval_batch_size):
+        largest = torch.maximum(largest, window_extremes(sample.gather(index)).amax(1))
+    return largest.clamp(min=1e-6).cpu()
+
+
+def thin(windows: Windows, most: int) -> Windows:
+    """Take at most so many windows, evenly spread."""
+    if len(windows) <= most:
+        return windows
+    picked = torch.linspace(0, len(windows) - 1, most).long().unique()
+    return replace(windows, starts=windows.starts[picked.to(windows.starts.device)])
+
+
+def choose_shares(
+    network: Points, local: Points, target: Points, seen: Points
+) -> tuple[Float[Tensor, "series"], dict[str, float]]:
+    """Choose the network's share in each series by the absolute errors on validation windows.
+
+    The errors of a series count more the more windows it has; those of all series together, and a
+    prior that prefers neither forecast, count like a few windows. Also returns the mean absolute
+    errors of network, smoothing and both mixed.
+    """
+    horizon, count = target.shape[1], seen.sum((0, 1))
+    errors = torch.stack(
+        [((target - s * network - (1 - s) * local).abs() * seen).sum((0, 1)) for s in SHARES]
+    ) / count.clamp(min=1)  # [shares, N]
+    level = errors.mean(0).clamp(min=1e-9)
+    known = count > 0
+    relative = torch.where(known, errors / level, 1.0)
+    pooled = relative[:, known].mean(1, keepdim=True) if known.any() else relative[:, :1]
+    windows = count / horizon
+    independent = windows.clamp(max=1) + (windows - 1).clamp(min=0) / horizon
+    prior = (2 * SHARES - 1).square()[:, None] * PRIOR * 0.1
+    chosen = (independent * relative + POOLED * pooled + prior).argmin(0)
+    errors = errors[:, known]
+    mixed = errors.gather(0, chosen[known][None]) if known.any() else errors[:1]
+    scores = {"network": errors[-1], "smoothing": errors[0], "mixed": mixed}
+    return SHARES[chosen], {name: round(float(e.mean()), 6) for name, e in scores.items()}
+
+
+def error_quantiles(
+    smoothed: Smoothed, target: Points, seen: Points, quantiles: Sequence[float]
+) -> Float[Tensor, "horizon quantiles"]:
+    """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
+
+    The shape of the distribution is taken over all steps and series, its width by step.
+    """
+    score = (target - smoothed.point) / smoothed.error[:, None].clamp(min=1e-12)
+    steps = target.shape[1]
+    width = torch.stack([score[:, h][seen[:, h] > 0].abs().mean() for h in range(steps)])
+    width = width.nan_to_num(float(width.nanmean().nan_to_num(1.0))).clamp(min=1e-3)
+    width = _running_mean(width)
+    shape = (score / width[:, None])[seen > 0]
+    if not len(shape):
+        return torch.zeros(steps, len(quantiles))
+    shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
+    levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
+    return (width[:, None] * levels).float()
+
+
+def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
+    """Average each entry with its neighbours: single steps rest on few errors."""
+    padded = torch.cat([x[:1].expand(reach), x, x[-1:].expand(reach)])
+    return padded.unfold(0, 2 * reach + 1, 1).mean(-1)

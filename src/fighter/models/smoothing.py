@@ -1,0 +1,333 @@
+"""Exponential smoothing: many simple forecasts of each series, weighted by their errors so far.
+
+An expert keeps a level, perhaps a trend and a seasonal profile, and corrects them by a share of
+each error it makes (Brown, Holt and Winters; the drift is that of the Theta method). Experts differ
+in these shares, and whether they see the values or their logarithms. At every row their errors so
+far, recent ones first, decide their weights. Nothing is fitted, so every row of a table is an
+honest test of the forecast made before it, and a series needs no training to be served.
+
+With its weights frozen, the forecast is an affine map of the values (of their logarithms, for some
+experts), which :func:`attribute` splits over the past exactly. It is written here, and not taken
+from a library, because of that, and because all experts, series and rows are run together.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._typing import Bool, Float, Int
+
+Values = Float[Tensor, "time series"]
+Observed = Bool[Tensor, "time series"]
+States = Float[Tensor, "experts series"]
+
+MEMORY = 1024  # rows that a forecast looks back at
+LEVEL_RATES = (0.05, 0.15, 0.35, 0.7, 1.0)
+TRENDS = ((0.1, 0.9), (0.05, 0.98), (0.2, 0.98))  # rate, as a share of the level's, and damping
+SEASONAL_RATES = (0.0, 0.15, 0.4)
+SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
+HALF_LIFE = 100.0  # rows after which an error counts half
+FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
+LARGEST_LOG = 50.0
+LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
+SERIES_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Expert:
+    """One way to smooth; a rate is the share of an error by which a state is corrected.
+
+    Args:
+        level: rate of the level.
+        trend: rate of the trend, as a share of the level's (default: 0, no trend).
+        damping: factor of the trend from step to step.
+        drift: add half the slope of the straight line through all values, as the Theta method does.
+        season: length of the season (default: 1, none).
+        seasonal: rate of the seasonal profile.
+    """
+
+    level: float
+    trend: float = 0.0
+    damping: float = 0.0
+    drift: bool = False
+    season: int = 1
+    seasonal: float = 0.0
+
+
+def make_experts(seasons: Sequence[int]) -> list[Expert]:
+    """Return the experts for a table whose seasons have these lengths, the main one first."""
+    trends = [{}, {"drift": True}, *({"trend": b, "damping": phi} for b, phi in TRENDS)]
+    experts = [Expert(level=a, **trend) for a, trend in product(LEVEL_RATES, trends)]
+    for i, season in enumerate(seasons):
+        rates = LEVEL_RATES if i == 0 else LEVEL_RATES[::2]
+        experts += [
+            Expert(level=a, **trend, season=season, seasonal=c)
+            for a, trend, c in product(rates, trends if i == 0 else [{}], SEASONAL_RATES)
+        ]
+        # A profile without a moving level; with rate 1 it is the seasonal naive forecast.
+        experts += [Expert(level=0.0, season=season, seasonal=c) for c in (0.25, 0.5, 1.0)]
+    return experts
+
+
+class Smoothed(NamedTuple):
+    """Forecasts made after some rows, in the units of the values."""
+
+    point: Float[Tensor, "origins horizon series"]
+    error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
+    rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
+
+    def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
+        """Return the forecasts made after these rows."""
+        index = torch.searchsorted(self.rows, rows.cpu())
+        return Smoothed(self.point[index], self.error[index], self.rows[index])
+
+
+@torch.no_grad()
+def smooth(
+    values: Values,
+    observed: Observed,
+    seasons: Sequence[int],
+    horizon: int,
+    rows: Int[Tensor, "origins"] | None = None,
+) -> Smoothed:
+    """Forecast every series after its first ``rows`` rows (default: after the last row).
+
+    ``rows`` rise. A forecast sees no row after its own.
+    """
+    rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
+    parts = []
+    for x, seen in zip(
+        values.double().cpu().split(SERIES_AT_ONCE, 1),
+        observed.cpu().split(SERIES_AT_ONCE, 1),
+        strict=True,
+    ):
+        bank = _Bank(x, seen, seasons, horizon)
+        parts.append(bank.run(rows.tolist()))
+    points, errors = zip(*parts, strict=True)
+    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), rows)
+
+
+@torch.no_grad()
+def attribute(
+    values: Float[Tensor, "time"],
+    observed: Bool[Tensor, "time"],
+    seasons: Sequence[int],
+    horizon: int,
+    reference: float,
+) -> tuple[Float[Tensor, "horizon"], Float[Tensor, "horizon time"]]:
+    """Split the forecast of one series after its last row over the past values.
+
+    Returns the forecast and the parts; forecast = reference + Σ parts. The weights of the experts
+    are held constant. The forecast of an expert is linear in what it sees, so its response to a
+    value is its forecast of a series that is 1 there and 0 elsewhere. A logarithm, and the
+    exponential that undoes it, count by their chords from the reference.
+    """
+    x, seen = values.double().cpu()[:, None], observed.cpu()[:, None]
+    bank = _Bank(x, seen, seasons, horizon)
+    bank.run([len(x)])
+    unit = float(bank.unit)
+    weights = bank.weights[:, 0]  # values first, then logarithms
+    plain, logs = weights.chunk(2)
+    steps = len(x)
+    impulses = torch.eye(steps, dtype=torch.float64) * seen
+    forecast = torch.zeros(horizon, dtype=torch.float64)
+    parts = torch.zeros(horizon, steps, dtype=torch.float64)
+    centre = reference / unit
+    for weight, log in ((plain, False), (logs, True)):
+        used = torch.nonzero(weight > 0)[:, 0].tolist()
+        if not used:
+            continue
+        response = respond([bank.experts[i] for i in used], impulses, seen, horizon)  # [E, H, T]
+        u = x[:, 0] / unit
+        if log:
+            safe = torch.where(u > 0, u, 1.0)
+            base = x.new_tensor(centre if centre > 0 else float(safe[seen[:, 0]].mean()))
+            u, start = safe.log(), float(base.log())
+        else:
+            base, start = x.new_tensor(centre), centre
+        own = response * ((u - start) * seen[:, 0])  # [E, H, T]
+        path = start + own.sum(2)  # [E, H]
+        if log:
+            rise = path - start
+            chord = (path.clamp(max=LARGEST_LOG).exp() - base) / torch.where(rise == 0, 1.0, rise)
+            chord = torch.where(rise == 0, base, chord)
+            own, path = own * chord[..., None], path.clamp(max=LARGEST_LOG).exp()
+        share = weight[used][:, None]
+        forecast += (share * path).sum(0)
+        parts += (share[..., None] * own).sum(0)
+    return forecast * unit, parts * unit
+
+
+def respond(
+    experts: Sequence[Expert],
+    x: Float[Tensor, "time series"],
+    seen: Bool[Tensor, "time 1"],
+    horizon: int,
+) -> Float[Tensor, "experts horizon series"]:
+    """Run experts over series that are all observed at the same rows."""
+    seen = seen.expand_as(x)
+    out = x.new_zeros(len(experts), horizon, x.shape[1])
+    for season in {e.season for e in experts}:
+        index = [i for i, e in enumerate(experts) if e.season == season]
+        group = _Group([experts[i] for i in index], x, seen, horizon)
+        for t in range(len(x)):
+            group.advance(t)
+        out[index] = group.paths(len(x) - 1)
+    return out
+
+
+class _Bank:
+    """All experts over some series; states are those after the rows seen so far."""
+
+    def __init__(self, x: Values, seen: Observed, seasons: Sequence[int], horizon: int):
+        size = (x.abs() * seen).sum(0) / seen.sum(0).clamp(min=1)
+        self.unit = torch.where(size > 0, size, 1.0)  # keeps large and tiny values in range
+        self.x, self.seen, self.horizon = x / self.unit, seen, horizon
+        self.experts = make_experts(seasons)
+        self.positive = ((self.x > 0) | ~seen).int().cummin(0).values.bool()
+        logs = torch.where(self.x > 0, self.x, 1.0).log()
+        both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (self.x > 0)], 1)
+        lengths = list(dict.fromkeys(e.season for e in self.experts))
+        self.groups = [
+            _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
+        ]
+        self.warm = self.groups[0].begin[: x.shape[1]] + 2 * max(min(seasons, default=1), 2)
+        self.weights = x.new_zeros(2 * len(self.experts), x.shape[1])
+
+    def run(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after these rows."""
+        steps = sorted({1, -(-self.horizon // 2), self.horizon})
+        pending = {h: deque(maxlen=h) for h in steps}
+        total, count = torch.zeros_like(self.weights), torch.zeros_like(self.unit)
+        keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
+        for t in range(max(rows)):
+            scored = self.seen[t] & (t >= self.warm)
+            total, count = keep * total, keep * count
+            for h, made in pending.items():
+                if len(made) == h:
+                    error = (self.x[t] - made[0]).abs() / h**0.5
+                    total = total + torch.where(scored, error, 0.0)
+                    count = count + scored / h**0.5
+            for group in self.groups:
+                group.advance(t)
+            for h, made in pending.items():
+                made.append(self.undo(torch.cat([group.path(t, h) for group in self.groups])))
+            if t + 1 in wanted:
+                points.append(self.forecast(t, total, count) * self.unit)
+                errors.append(self.error * self.unit)
+        return torch.stack(points), torch.stack(errors)
+
+    def forecast(self, t: int, total: Tensor, count: Tensor) -> Tensor:
+        """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
+        error = total / count.clamp(min=1e-9) + 1e-6
+        usable = torch.ones_like(error, dtype=torch.bool)
+        usable[len(self.experts) :] = self.positive[t]
+        error = torch.where(usable, error, torch.inf)
+        power = SHARPNESS * count / (count + FEW_ERRORS)
+        weights = torch.where(usable, (error / error.min(0).values) ** -power, 0.0)
+        weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
+        self.weights = weights / weights.sum(0)
+        self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
+        paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
+        return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
+
+    def undo(self, y: Tensor) -> Tensor:
+        """Turn ``[E, …, values and logarithms]`` into ``[2 E, …, values]``."""
+        plain, logs = y.chunk(2, -1)
+        return torch.cat([plain, logs.clamp(max=LARGEST_LOG).exp()])
+
+
+class _Group:
+    """Experts of one season, advanced together."""
+
+    def __init__(self, experts: Sequence[Expert], x: Values, seen: Observed, horizon: int):
+        def column(name: str) -> Float[Tensor, "experts 1"]:
+            return torch.tensor([[float(getattr(e, name))] for e in experts], dtype=x.dtype)
+
+        self.x, self.seen, self.season = x, seen, experts[0].season
+        self.begin = seen.int().argmax(0)
+        self.alpha, self.damping, self.drift = column("level"), column("damping"), column("drift")
+        self.moving = self.alpha > 0
+        self.beta, self.gamma = self.alpha * column("trend"), column("seasonal")
+        self.steps = torch.arange(1, horizon + 1)
+        self.reach = (self.damping**self.steps).cumsum(1)  # [E, H]
+        level, slope, self.profile = _first_states(x, seen, self.begin, self.season)
+        zero = x.new_zeros(len(experts), x.shape[1])
+        self.level, self.trend = level + zero, torch.where(self.damping > 0, slope, zero)
+        self.phases = [phase + zero for phase in self.profile] if self.season > 1 else []
+        self.sums, self.slope = x.new_zeros(5, x.shape[1]), x.new_zeros(x.shape[1])
+
+    def advance(self, t: int) -> None:
+        """Correct all states by the error of row t."""
+        x, seen, phase = self.x[t], self.seen[t], t % self.season
+        begun = self.begin <= t
+        age = torch.where(begun, t - self.begin, 0).to(x)
+        ahead = self.level + self.damping * self.trend + self.drift * (self.slope / 2)
+        whole = ahead + self.phases[phase] if self.phases else ahead
+        error = torch.where(seen, x - whole, 0.0)
+        # The first values count alike: a fixed rate would rest on the first one for long.
+        rate = torch.where(self.moving, torch.maximum(self.alpha, 1 / (age + 2)), 0.0)
+        self.level = torch.where(begun, ahead + rate * error, self.level)
+        self.trend = torch.where(begun, self.damping * self.trend + self.beta * error, self.trend)
+        if self.phases:
+            rate = torch.maximum(self.gamma, 1 / (age // self.season + 3)) * (1 - rate)
+            self.phases[phase] = self.phases[phase] + rate * error
+        # The straight line through all values so far, less the first seasonal profile.
+        rest = torch.where(seen, x - self.profile[phase], 0.0)
+        age = torch.where(seen, age, 0.0)
+        self.sums = self.sums + torch.stack([seen.to(x), age, rest, age * age, age * rest])
+        n, ages, rests, squares, products = self.sums
+        spread = n * squares - ages * ages
+        slope = (n * products - ages * rests) / torch.where(spread > 0, spread, 1.0)
+        self.slope = torch.where((n >= 3) & (spread > 0), slope, 0.0)
+
+    def path(self, t: int, h: int) -> States:
+        """Forecast step h after row t."""
+        y = self.level + self.reach[:, h - 1 : h] * self.trend + self.drift * (self.slope * (h / 2))
+        return y + self.phases[(t + h) % self.season] if self.phases else y
+
+    def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
+        """Forecast all steps after row t."""
+        y = self.level[:, None] + self.reach[..., None] * self.trend[:, None]
+        y = y + self.drift[:, None] * (self.steps[:, None] * (self.slope / 2))
+        if self.phases:
+            y = y + torch.stack([self.phases[(t + h) % self.season] for h in self.steps.tolist()], 1)
+        return y
+
+
+def _first_states(
+    x: Values, seen: Observed, begin: Int[Tensor, "series"], season: int
+) -> tuple[Float[Tensor, "series"], Float[Tensor, "series"], Float[Tensor, "season series"]]:
+    """Return level, slope and seasonal profile from the first two seasons (or five values)."""
+    width = 2 * season if season > 1 else 5
+    index = begin + torch.arange(width)[:, None]
+    on = (seen.gather(0, index.clamp(max=len(x) - 1)) & (index < len(x))).to(x)
+    first = x.gather(0, index.clamp(max=len(x) - 1)) * on
+    zero = x.new_zeros(season, x.shape[1])
+    mean = first.sum(0) / on.sum(0).clamp(min=1)
+    if season == 1:
+        place = torch.arange(width).to(x)[:, None]
+        centre = (place * on).sum(0) / on.sum(0).clamp(min=1)
+        away = (place - centre) * on
+        slope = (away * first).sum(0) / away.square().sum(0).clamp(min=1e-9)
+        slope = torch.where(on.sum(0) >= 3, slope, 0.0)
+        return mean - slope * (centre + 1), slope, zero
+    first, on = first.view(2, season, -1), on.view(2, season, -1)
+    means = first.sum(1) / on.sum(1).clamp(min=1)  # of the two seasons
+    slope = (means[1] - means[0]) / season
+    middle = (season - 1) / 2
+    trend = slope * (torch.arange(season).to(x)[:, None] - middle)
+    profile = ((first - (means[:, None] + trend) * on).sum(0)) / on.sum(0).clamp(min=1)
+    profile = profile - profile.mean(0)
+    whole = (2 * on.sum(1) >= season).all(0)  # otherwise there is no season to take
+    phase = (begin + torch.arange(season)[:, None]) % season
+    return (
+        torch.where(whole, means[0] - slope * (middle + 1), mean),
+        torch.where(whole, slope, 0.0),
+        zero.scatter(0, phase, torch.where(whole, profile, 0.0)),
+    )
