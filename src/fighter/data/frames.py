@@ -45,6 +45,7 @@ def to_panel(
     time_col: str = "ds",
     target_col: str = DEFAULT_TARGET,
     freq: str | int | Frequency | None = None,
+    season: int | Sequence[int] | None = None,
     date_format: str | None = None,
     past: str | Sequence[str] | None = (),
     future: str | Sequence[str] | None = (),
@@ -69,6 +70,8 @@ def to_panel(
         time_col: time column (default: "ds", or the only column that looks like one).
         target_col: target column of a long table or a single series (default: "y").
         freq: frequency of the time stamps (default: inferred).
+        season: season length or lengths in steps, the preferred one first (default: from the
+            frequency).
         date_format: format of dates in text, as ``strptime`` takes it (default: found).
         past: covariates known only in the past.
         future: covariates also known in the future.
@@ -107,6 +110,7 @@ def to_panel(
         known=scheme.series_cols if scheme else None,
     )
     layout, step = _frequency(layout, given)
+    step = step.with_season((scheme.season or None) if season is None and scheme else season)
     grid = TimeGrid.of(layout, step, inferred=given is None)
     told = date_format is not None or scheme is not None
     locator = Locator(layout.ids, grid.times, step, layout.axis)

@@ -5,12 +5,13 @@ themselves for an integer axis. No table library is needed here.
 """
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 from .open_week import DAY, MINUTE, WEEK, WEEKDAYS, OpenWeek
 
 SECOND = 10**9
@@ -45,13 +46,15 @@ class Frequency:
     A step is ``count`` units. A unit is an integer step, a nanosecond, a month or an open step of
     ``week``. ``day`` says where in their months the stamps are: "end", "first weekday", "last
     weekday", a day such as "30" (or the last one of a shorter month), or empty for the day of the
-    first stamp.
+    first stamp. ``given_season`` replaces the natural periods of the frequency; it is not part of
+    the alias.
     """
 
     unit: Literal["integer", "ns", "month", "open"]
     count: int
     day: str = ""
     week: OpenWeek | None = None
+    given_season: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, alias: "str | int | Frequency") -> "Frequency":
@@ -301,7 +304,9 @@ class Frequency:
 
     @property
     def season(self) -> tuple[int, ...]:
-        """Natural periods in steps, the preferred one first; ``()`` if there is none."""
+        """Given or natural periods in steps, the preferred one first; ``()`` if there is none."""
+        if self.given_season:
+            return self.given_season
         if self.week is not None:
             return self.week.season if self.count == 1 else ()
         known = {("ns", DAY): (7, 365), ("ns", WEEK): (52,)}
@@ -309,6 +314,11 @@ class Frequency:
             return known[self.unit, self.count]
         periods, n = {"month": (12,), "ns": (DAY, WEEK)}.get(self.unit, ()), self.count
         return tuple(period // n for period in periods if n < periods[0] and period % n == 0)
+
+    def with_season(self, season: int | Iterable[int] | None) -> "Frequency":
+        """Return this frequency with given season lengths; None changes nothing."""
+        lengths = season_lengths(season)
+        return replace(self, given_season=lengths) if lengths else self
 
     @property
     def calendar_names(self) -> tuple[str, ...]:
@@ -333,6 +343,19 @@ class Frequency:
         wave = {"sin": np.sin, "cos": np.cos}
         columns = [wave[name[-3:]](2 * np.pi * phase[name[:-4]]) for name in self.calendar_names]
         return np.stack(columns, axis=-1) if columns else np.zeros((len(times), 0))
+
+
+def season_lengths(season: Any) -> tuple[int, ...]:
+    """Return one season length or several as a tuple, checked; None is the empty tuple."""
+    if season is None:
+        return ()
+    if isinstance(season, str) or not isinstance(season, Iterable):
+        return (check_count("season", season),)
+    lengths = tuple(dict.fromkeys(check_count("season", length) for length in season))
+    if not lengths:
+        reason = "needs at least one whole number of steps; 1 stands for no season"
+        raise FighterError(reason, argument="season", value=season)
+    return lengths
 
 
 def plural(number: int, name: str) -> str:

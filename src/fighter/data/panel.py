@@ -25,6 +25,7 @@ class Scheme:
     id_cols: tuple[str, ...] = ("unique_id",)
     target_col: str = "y"
     series_cols: tuple[str, ...] = ()  # of a wide table
+    season: tuple[int, ...] = ()  # given season lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,8 @@ class Panel:
         """The scheme with which :func:`~fighter.data.frames.to_panel` reads another table."""
         names, categories = (self.past_names, self.future_names), dict(self.static_categories)
         columns = (self.id_cols, self.target_col, self.series_cols)
-        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns)
+        season = self.freq.given_season
+        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns, season)
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
         """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""

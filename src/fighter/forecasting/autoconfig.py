@@ -46,7 +46,9 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     cycle = None if frame.cycle in ("auto", None) else int(frame.cycle)
     check_cycle(cycle, panel.length - horizon)
     if isinstance(config.model_config, SeasonalNaive):
-        lookback = max(lookback, cycle or 1)
+        given = None if cycle else next(iter(panel.freq.given_season), None)
+        check_cycle(given, panel.length - horizon, "season")
+        lookback = max(lookback, cycle or given or 1)
     check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
@@ -95,13 +97,11 @@ def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
     )
 
 
-def check_cycle(cycle: int | None, rows: int) -> None:
+def check_cycle(cycle: int | None, rows: int, argument: str = "cycle") -> None:
     """Refuse a cycle that is longer than the training rows before their last horizon."""
     if cycle and cycle > rows:
-        reason = (
-            f"needs at most {rows} steps, so that the training rows hold the cycle and a target"
-        )
-        raise FighterError(reason, argument="cycle", value=cycle)
+        held = f"so that the training rows hold the {argument} and a target"
+        raise FighterError(f"needs at most {rows} steps, {held}", argument=argument, value=cycle)
 
 
 def no_calibration(config: Config, panel: Panel, lookback: int) -> FighterError:
@@ -217,7 +217,7 @@ def choose_period(panel: Panel, rows: int) -> int | None:
     None if every profile fits worse than no profile. Slow movement is removed first: the running
     mean over the longest season.
     """
-    seasons = [season for season in panel.freq.season if 4 * season <= rows]
+    seasons = [season for season in panel.freq.season if 1 < season <= rows // 4]
     if not seasons:
         return None
     values = np.where(panel.observed[:rows], panel.values[:rows], np.nan)

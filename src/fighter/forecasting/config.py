@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 from ..data.columns import column_names
 from ..data.dates import check_format
+from ..data.frequency import season_lengths
 from ..errors import (
     FighterError,
     Settings,
@@ -131,6 +132,7 @@ class Config:
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
+    season: int | Sequence[int] | None = None
     date_format: str | None = None
     id_col: str | Sequence[str] = "unique_id"
     time_col: str = "ds"
@@ -157,6 +159,7 @@ class Config:
         for name in _LISTS:
             _check_list(name, getattr(self, name))
         check_format(self.date_format)
+        season_lengths(self.season)
         if not column_names(self.id_col, "id_col"):
             raise FighterError("needs the name of a column", argument="id_col", value=self.id_col)
         check_count("horizon", self.horizon)
@@ -216,6 +219,8 @@ class Config:
                 settings[name] = tuple(settings[name])
         if isinstance(self.id_col, list):
             settings["id_col"] = tuple(self.id_col)
+        if isinstance(self.season, Iterable):
+            settings["season"] = season_lengths(self.season)
         return Config(**settings)
 
     def check_same(self, fitted: "Config", free: Sequence[str], remedy: str) -> None:
@@ -311,6 +316,8 @@ def _comparable(name: str, value: Any) -> Any:
     """Return a setting in a form in which equal settings are equal."""
     if name == "model":
         return find_model(value)
+    if name == "season":
+        return season_lengths(value)
     return tuple(as_list(value)) if name in _LISTS or isinstance(value, list) else value
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -349,13 +349,15 @@ def read_panel(
             if (named := tuple(getattr(config, name))) not in ((), held):
                 reason = f"the panel has {listing(held) or 'none'}: read it with the same settings"
                 raise FighterError(reason, argument=name, value=named)
-        return df
+        freq = df.freq.with_season(config.season)
+        return df if freq == df.freq else replace(df, freq=freq)
     panel = to_panel(
         df,
         id_col=config.id_col,
         time_col=config.time_col,
         target_col=config.target_col,
         freq=config.freq,
+        season=config.season,
         date_format=config.date_format,
         past=tuple(config.past),
         future=tuple(config.future),

@@ -51,6 +51,9 @@ class Forecaster(Config, Estimator):
         frame: what surrounds the network: cycle, calendar, reversion and bounds.
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
+        season: season length or lengths in steps, the preferred one first, for cycle, look-back
+            and seasonal naive; integer time axes have none of their own (default: from the
+            frequency).
         date_format: how dates are written in text, such as "%d/%m/%y" (default: found if certain).
         id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").

@@ -1,7 +1,7 @@
 """A fitted forecaster as plain settings and named tensors, to be written and read back."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from importlib.util import find_spec
 from typing import Any
@@ -22,6 +22,7 @@ from .._storage import (
 )
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
 from ..data.forecast_table import LIBRARIES, forecast_table
+from ..data.frequency import season_lengths
 from ..models import MODELS, ModelConfig
 from .autoconfig import Plan
 from .config import Config, Frame, Training, as_list
@@ -101,7 +102,8 @@ def _read_context(
     ids = tuple(map(read_id, config["ids"]))
     arrays: dict[str, Any] = {name: tensors[f"context.{name}"].numpy() for name in _ARRAYS}
     covariates = {k: tuple(v) for k, v in config["covariates"].items()}
-    axis, freq, start = TimeAxis(**scheme.axis), Frequency.parse(scheme.freq), config["start"]
+    axis, start = TimeAxis(**scheme.axis), config["start"]
+    freq = Frequency.parse(scheme.freq).with_season(scheme.season or None)
     check_types(axis)
     steps, series = arrays["values"].shape
     shapes = {
@@ -246,6 +248,9 @@ def _plain_settings(config: Config) -> dict[str, Any]:
             settings[name] = as_list(settings[name])
     if not isinstance(config.id_col, str):
         settings["id_col"] = list(config.id_col)
+    if config.season is not None:
+        lengths = list(season_lengths(config.season))
+        settings["season"] = lengths if isinstance(config.season, Iterable) else lengths[0]
     return {name: _plain(value) for name, value in settings.items()}
 
 
