@@ -5,13 +5,12 @@
 - statsforecast: SeasonalNaive (Naive without a season), AutoETS, AutoTheta and AutoCES with the
   first season of the table, on the last max(10 seasons, 500) rows, at most 2,000 (the naive one on
   all rows). Missing values are interpolated.
-- lightgbm: mlforecast's recursive forecasts by one LightGBM for all series of a table; see
-  :func:`lightgbm`.
 - flair: flaircast with 200 sample paths; it chooses the season from the frequency.
-- nhits, patchtst: neuralforecast, core tables only; see :func:`neural`.
+- lightgbm, nhits, patchtst: see ``peers_global.py``.
 
 Peers know rows, not stamps: where steps are absent, the rows are numbered as if there were none.
 """
+# pyright: reportMissingImports=false
 
 import os
 
@@ -19,15 +18,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy: several runs may 
 
 import platform
 import warnings
-from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from . import store
-from .protocol import LEVELS, QUANTILES, Window
+from . import peers_global, store
+from .protocol import LEVELS, QUANTILES, Window, from_levels
 
 ROWS, SEASONS, MOST_ROWS = 500, 10, 2000  # of a history for statsforecast
 MANY, SAMPLE = 400, 150  # tables with more series are sampled for slow models
@@ -36,28 +34,16 @@ PACKAGES = ("statsforecast", "mlforecast", "lightgbm", "flaircast", "neuralforec
             "numpy", "pandas")  # fmt: skip
 
 
-def from_levels(columns: Mapping[Any, Any], middle: str, prefix: str = "") -> np.ndarray:
-    """Return quantiles [..., Q] from the columns of intervals."""
-    low = [np.asarray(columns[f"{prefix}lo-{level}"]) for level in reversed(LEVELS)]
-    high = [np.asarray(columns[f"{prefix}hi-{level}"]) for level in LEVELS]
-    return np.stack([*low, np.asarray(columns[middle]), *high], -1).astype(np.float64)
-
-
-def empty(window: Window) -> np.ndarray:
-    """Return a forecast in which everything is missing."""
-    return np.full((len(window.ids), window.table.horizon, len(QUANTILES)), np.nan)
-
-
 # ---- one series at a time -----------------------------------------------------------------
 
 
-def statistical(name: str, window: Window, seed: int) -> tuple[np.ndarray, None]:
+def statistical(name: str, window: Window, seed: int) -> store.Answer:
     """Forecast with a model of statsforecast."""
     from statsforecast import models
 
     season = window.table.season
     rows = None if name == "SeasonalNaive" else min(max(SEASONS * season, ROWS), MOST_ROWS)
-    forecast = empty(window)
+    forecast = store.empty(window)
     for i in range(len(window.ids)):
         y = window.filled(i, rows)
         options = {"h": window.table.horizon, "level": [*LEVELS]}
@@ -71,13 +57,13 @@ def statistical(name: str, window: Window, seed: int) -> tuple[np.ndarray, None]
     return forecast, None
 
 
-def flair(window: Window, seed: int) -> tuple[np.ndarray, None]:
+def flair(window: Window, seed: int) -> store.Answer:
     """Forecast with FLAIR; the quantiles are those of its sample paths."""
     from flaircast import FLAIR
 
     freq = {"1": "Y"}.get(window.table.freq, window.table.freq)
     model = FLAIR(freq=freq, n_samples=200, seed=seed)
-    forecast = empty(window)
+    forecast = store.empty(window)
     for i in range(len(window.ids)):
         try:
             samples = model.predict(window.filled(i), window.table.horizon)
@@ -93,6 +79,9 @@ MODELS: dict[str, store.Model] = {
     "autoets": partial(statistical, "AutoETS"),
     "autoces": partial(statistical, "AutoCES"),
     "flair": flair,
+    "lightgbm": peers_global.lightgbm,
+    "nhits": partial(peers_global.neural, "NHITS"),
+    "patchtst": partial(peers_global.neural, "PatchTST"),
 }
 
 

@@ -207,6 +207,13 @@ def seasonal_naive(history: np.ndarray, horizon: int, season: int) -> np.ndarray
 NORMAL = np.array([NormalDist().inv_cdf(level) for level in QUANTILES])
 
 
+def from_levels(columns: Any, middle: str, prefix: str = "") -> np.ndarray:
+    """Return quantiles [..., Q] from columns of intervals such as "lo-80" and "hi-80"."""
+    low = [np.asarray(columns[f"{prefix}lo-{level}"]) for level in reversed(LEVELS)]
+    high = [np.asarray(columns[f"{prefix}hi-{level}"]) for level in LEVELS]
+    return np.stack([*low, np.asarray(columns[middle]), *high], -1).astype(np.float64)
+
+
 # ---- scores -------------------------------------------------------------------------------
 
 
@@ -229,8 +236,8 @@ def complete(window: Window, forecast: np.ndarray) -> tuple[np.ndarray, int]:
     A step with any such quantile is replaced, with all its quantiles, by the seasonal naive one.
     """
     forecast = np.array(forecast, np.float64)
-    absent = ~np.isfinite(forecast).all(-1)
-    for i in np.flatnonzero(absent.any(1)):
+    absent = np.asarray(~np.isfinite(forecast).all(-1))
+    for i in np.flatnonzero(absent.any(-1)).tolist():
         naive = seasonal_naive(window.history(i), window.table.horizon, window.table.season)
         forecast[i][absent[i]] = naive[absent[i]]
     return forecast, int(absent.sum())

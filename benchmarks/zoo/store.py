@@ -39,7 +39,8 @@ Row = dict[str, Any]
 Key = tuple[str, str, int, int]
 # Maps a window and a seed to quantiles [series, H, Q] and, if it differs from the median, the
 # point forecast [series, H]; NaN where there is none.
-Model = Callable[[Window, int], tuple[np.ndarray, np.ndarray | None]]
+Answer = tuple[np.ndarray, np.ndarray | None]
+Model = Callable[[Window, int], Answer]
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,12 @@ def ratio(score: float | None, base: float | None) -> float | None:
 def missing(
     args: argparse.Namespace, models: Sequence[str], places: Places
 ) -> list[tuple[str, Table, int, int]]:
-    """Return what the command line asks for and the results file does not have yet."""
-    done = set() if args.again else {key(row) for row in read(places.results)["rows"]}
+    """Return what the command line asks for and the results file does not have yet.
+
+    Results with an error are computed again.
+    """
+    rows = [] if args.again else read(places.results)["rows"]
+    done = {key(row) for row in rows if "error" not in row}
     todo = []
     for model in models:
         for table in protocol.read_zoo(args.zoo, args.tables):
@@ -201,35 +206,50 @@ def compute(
         chosen = choose(model, window)
         if chosen is not None:
             window = window.subset(chosen)
+        error, start = None, time.perf_counter()
         try:
-            start = time.perf_counter()
-            forecast, point = models[model](window, seed)
-            seconds = time.perf_counter() - start
-        except Exception:
+            answer = models[model](window, seed)
+        except Exception as reason:  # stored, with the seasonal naive forecast in its place
             failed += 1
             print(f"FAILED {label}\n{traceback.format_exc()}", flush=True)
-            continue
-        row = store(window, (model, seed), forecast, point, seconds, places, environment)
-        print(
-            f"{label}: {row['series']} series, MASE {row['mase']} ({ratio(row['mase'], row['naive_mase'])}"
-            f" of naive), WQL {row['wql']} ({ratio(row['wql'], row['naive_wql'])}), "
-            f"{row['cov80']} / {row['cov95']} %, {row['missing']} missing, {seconds:.1f} s",
-            flush=True,
-        )
+            error = f"{type(reason).__name__}: {reason}"[:200]
+            answer = empty(window), None
+        seconds = time.perf_counter() - start
+        about: Row = {"model": model, "seed": seed, "seconds": _short(seconds)}
+        about |= {"error": error} if error else {}
+        row = store(window, about, answer, places, environment)
+        print(f"{label}: {describe(row)}", flush=True)
     return failed
 
 
+def empty(window: Window) -> np.ndarray:
+    """Return a forecast in which everything is missing."""
+    return np.full((len(window.ids), window.table.horizon, len(protocol.QUANTILES)), np.nan)
+
+
+def describe(row: Row) -> str:
+    """Return a line on a result; in brackets are scores relative to the seasonal naive one."""
+    relative = [ratio(row[name], row[f"naive_{name}"]) for name in ("mase", "wql")]
+    return (
+        f"{row['series']} series, MASE {row['mase']} ({relative[0]}), WQL {row['wql']} "
+        f"({relative[1]}), {row['cov80']} / {row['cov95']} % inside, {row['missing']} missing, "
+        f"{row['seconds']} s"
+    )
+
+
 def store(
-    window: Window,
-    name: tuple[str, int],
-    forecast: np.ndarray,
-    point: np.ndarray | None,
-    seconds: float,
-    places: Places,
-    environment: Mapping[str, Any],
+    window: Window, about: Row, answer: Answer, places: Places, environment: Mapping[str, Any]
 ) -> Row:
-    """Score a forecast, store the scores of its series and of the table, and return its row."""
-    model, seed = name
+    """Score a forecast, store the scores of its series and of the table, and return its row.
+
+    Args:
+        window: what was forecast.
+        about: model, seed, seconds and an error if there was one.
+        answer: the forecast, see ``Model``.
+        places: where to store them.
+        environment: as in :func:`compute`.
+    """
+    forecast, point = answer
     if point is not None:
         absent = ~(np.isfinite(point) & np.isfinite(forecast).all(-1))
         forecast = np.where(absent[..., None], np.nan, forecast)
@@ -239,13 +259,13 @@ def store(
         point = np.where(np.isfinite(forecast).all(-1), point, middle)
     sums = protocol.score(window, whole, point)
     naive = protocol.total(protocol.naive_score(window))
-    row: Row = {"model": model, "table": window.table.name, "window": window.number, "seed": seed}
-    row |= {"series": len(window.ids)}
+    row: Row = {"model": about["model"], "table": window.table.name, "window": window.number}
+    row |= {"seed": about["seed"], "series": len(window.ids)}
     row |= {name: _short(value) for name, value in protocol.total(sums).items()}
     row |= {f"naive_{name}": _short(naive[name]) for name in ("mase", "wql")}
-    row |= {"missing": replaced, "seconds": _short(seconds), "by": next(iter(environment))}
+    row |= {"missing": replaced, "by": next(iter(environment)), **about}
     places.cache.mkdir(parents=True, exist_ok=True)
-    file = places.cache / f"{model}-{window.table.name}-{window.number}-{seed}.npz"
+    file = places.cache / ("-".join(map(str, key(row))) + ".npz")
     temporary = file.with_name(f".{os.getpid()}.{file.name}")
     np.savez_compressed(temporary, allow_pickle=False, series=window.series, **sums)
     temporary.replace(file)
