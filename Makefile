@@ -6,7 +6,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-lowest test-newest fuzz audit browser lint format map theory \
-	reproduce bench-operator bench-training clean
+	reproduce bench-operator bench-training bench-zoo clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -98,5 +98,16 @@ bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratio
 bench-training: $(READY) .bench-venv/.ready  ## training windows per second beside neuralforecast, on CPU
 	$(BIN)/python -m benchmarks.training
 
+.zoo-venv/.ready: constraints.txt
+	$(PYTHON) -m venv .zoo-venv
+	.zoo-venv/bin/python $(INSTALL) $(TORCH)
+	.zoo-venv/bin/python $(INSTALL) -c constraints.txt statsforecast mlforecast lightgbm flaircast neuralforecast pyarrow
+	@touch $@
+
+bench-zoo: $(READY) .zoo-venv/.ready  ## Fighter and seven peers on the development tables: hours; resumes
+	$(BIN)/python -m benchmarks.zoo --page --models seasonal_naive autotheta autoets autoces flair lightgbm fighter \
+	fighter+future
+	$(BIN)/python -m benchmarks.zoo --page --models nhits patchtst --windows 0
+
 clean:  ## remove the environment and caches
-	rm -rf .venv .bench-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist
+	rm -rf .venv .bench-venv .zoo-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist

@@ -1,0 +1,1 @@
+"""Compare Fighter with other forecasters on the tables of the zoo, which development uses."""

@@ -1,0 +1,100 @@
+"""Compare Fighter with its peers on the tables of the zoo.
+
+    make bench-zoo
+    python -m benchmarks.zoo --models fighter flair --tables core --device cuda --jobs 8 --page
+
+A call computes what ``results/zoo.json`` does not have and writes every result at once, so that an
+interrupted call resumes. Peers run in an environment of their own. ``--page`` writes docs/zoo.md
+from the stored results.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from . import store
+
+# Waiting threads must not spin, and several runs share a machine.
+QUIET = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def commands(args: argparse.Namespace) -> list[list[str]]:
+    """Return the calls of the workers: one per model and table, or one per environment."""
+    places = store.Places(args.results, args.cache, args.csv)
+    todo = store.missing(args, args.models, places)
+    groups: dict[tuple[bool, tuple[str, str] | None], None] = {}
+    for model, table, _, _ in todo:
+        group = (model, table.name) if args.jobs > 1 else None
+        groups[model in store.PEERS, group] = None
+    calls = []
+    for peer, group in groups:
+        module = "peers" if peer else "fighter_run"
+        python = str(args.peer_python) if peer else sys.executable
+        models = [group[0]] if group else args.models
+        tables = [group[1]] if group else args.tables or []
+        call = [python, "-m", f"benchmarks.zoo.{module}", "--zoo", str(args.zoo)]
+        call += ["--models", *models]
+        call += ["--tables", *tables] if tables else []
+        call += ["--windows", *map(str, args.windows), "--seeds", *map(str, args.seeds)]
+        call += ["--results", str(args.results), "--cache", str(args.cache)]
+        call += ["--device", args.device] if args.device else []
+        call += ["--csv", str(args.csv)] if args.csv else []
+        call += ["--again"] if args.again else []
+        calls.append(call)
+    return calls
+
+
+def work(calls: list[list[str]], jobs: int) -> int:
+    """Run the workers, some at a time; return how many had a failure."""
+    folders = [str(store.ROOT / "src"), str(store.ROOT), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(folders)
+    env = QUIET | os.environ | {"PYTHONPATH": path}
+    running: set[subprocess.Popen[bytes]] = set()
+    stopped = False
+
+    def call(command: list[str]) -> int:
+        if stopped:
+            return 1
+        process = subprocess.Popen(command, env=env)
+        running.add(process)
+        code = process.wait()
+        running.discard(process)
+        return code
+
+    with ThreadPoolExecutor(max(jobs, 1)) as pool:
+        try:
+            return sum(code != 0 for code in pool.map(call, calls))
+        except KeyboardInterrupt:
+            stopped = True
+            for process in tuple(running):
+                process.terminate()
+            print("Finished results are kept: call again to continue.", flush=True)
+            raise
+
+
+def main() -> int:
+    """Run what is missing, and write the page if asked to."""
+    parser = store.flags("python -m benchmarks.zoo")
+    parser.add_argument("--jobs", type=int, default=1, help="workers at a time (default: 1)")
+    parser.add_argument(
+        "--peer-python",
+        type=Path,
+        default=store.ROOT / ".zoo-venv" / "bin" / "python",
+        help="the Python that has the peers",
+    )
+    parser.add_argument("--page", action="store_true", help="write docs/zoo.md and its picture")
+    parser.add_argument("--only-page", action="store_true", help="write the page, compute nothing")
+    args = parser.parse_args()
+    failed = 0 if args.only_page else work(commands(args), args.jobs)
+    if args.page or args.only_page:
+        from .page import write_page
+
+        write_page(args.results, args.zoo, store.ROOT / "docs")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,82 @@
+"""Forecast the tables of the zoo with Fighter as it is.
+
+    python -m benchmarks.zoo.fighter_run --models fighter fighter+future
+
+``fighter`` is ``Forecaster(horizon)`` on the columns unique_id, ds and y. ``fighter+future`` also
+uses the covariates that are known in advance. Truth and forecast are matched by time stamp.
+"""
+
+import warnings
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from fighter import Forecaster
+from fighter.benchmark.provenance import provenance
+from fighter.errors import DataWarning, FighterError
+
+from . import store
+from .protocol import LEVELS, Window, from_levels
+
+NAME = "Fighter"  # of the forecast's columns
+
+
+def forecast(window: Window, seed: int, *, future: bool, device: str | None) -> store.Answer:
+    """Fit on the histories and forecast the truth's time stamps."""
+    table = window.table
+    known = table.future if future else []
+    columns = ["unique_id", "ds", "y", *known]
+    options: dict[str, Any] = {"level": [*LEVELS], "seed": seed, "verbose": False, "device": device}
+    if future:
+        options |= {"future": known}
+    if table.freq == "1" and "season" in {field.name for field in fields(Forecaster)}:
+        options |= {"season": table.season}
+    history = window.rows("history")[columns]
+    try:
+        model = Forecaster(table.horizon, **options).fit(history)
+    except FighterError as error:
+        if error.argument != "freq" or table.freq == "1":
+            raise
+        model = Forecaster(table.horizon, freq=table.freq, **options).fit(history)
+    ahead = window.rows("truth")[["unique_id", "ds", *known]] if future else None
+    return match(window, model.predict(future=ahead)), None
+
+
+def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
+    """Return a forecast table's quantiles at the truth's time stamps, NaN where it has none."""
+    truth = _keys(window.rows("truth")[["unique_id", "ds"]])
+    found = truth.merge(_keys(answer), on=["unique_id", "ds"], how="left", validate="1:1")
+    quantiles = from_levels(found, NAME, f"{NAME}-")
+    return quantiles.reshape(len(window.ids), window.table.horizon, -1)
+
+
+def _keys(table: Any) -> pd.DataFrame:
+    """Give ids and times the same types in both tables."""
+    times = table["ds"]
+    if not pd.api.types.is_integer_dtype(times):
+        times = times.astype("datetime64[ns]")
+    return table.assign(unique_id=table["unique_id"].astype(str), ds=times)
+
+
+def main() -> int:
+    """Compute what is missing."""
+    args = store.flags("python -m benchmarks.zoo.fighter_run").parse_args()
+    warnings.simplefilter("ignore", DataWarning)
+    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    models: dict[str, store.Model] = {
+        name: partial(forecast, future=name == "fighter+future", device=device)
+        for name in store.FIGHTER
+    }
+    about = provenance("python -m benchmarks.zoo", device)
+    name = f"fighter {about['commit']} {device}"
+    places = store.Places(args.results, args.cache, args.csv)
+    todo = store.missing(args, [name for name in args.models if name in models], places)
+    return int(store.compute(todo, models, places, {name: about}) > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

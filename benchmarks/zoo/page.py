@@ -1,0 +1,276 @@
+"""Write docs/zoo.md and its picture from the stored results alone."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fighter._files import atomic_write
+from fighter.benchmark.result import markdown
+from fighter.plotting.theme import Theme
+
+from . import protocol, store
+from .protocol import CLASSES, Table
+from .store import Row
+
+NEAR = 1.02  # a model within 2 % of the best of a table shares its place
+TITLES = {
+    "fighter": "Fighter",
+    "fighter+future": "Fighter with future covariates",
+    "seasonal_naive": "seasonal naive",
+    "autotheta": "AutoTheta",
+    "autoets": "AutoETS",
+    "autoces": "AutoCES",
+    "lightgbm": "LightGBM",
+    "flair": "FLAIR",
+    "nhits": "NHITS",
+    "patchtst": "PatchTST",
+}
+PICTURE = "zoo/tables.png"
+Scores = Mapping[str, Mapping[str, Mapping[str, float]]]  # of a model and a table, by name
+TEXT = """# Fighter beside other forecasters
+
+**Development numbers: these are the {tables} tables the product was developed with.** They show
+where Fighter stands and what to improve, not how it does on data that nobody has seen. The tables
+are not part of the repository; what is stored are scores of whole tables.
+
+{summary}
+
+{table}
+
+Every number but the last five rows is a relative MASE: the mean absolute error in units of the
+in-sample seasonal error, divided by that of the seasonal naive forecast on the same series, as a
+geometric mean over tables. Below 1 is better than seasonal naive. A dash means that a model has no
+result there, and a star that it was run on fewer tables, so that its numbers do not compare with
+the others in the same row. *First* is the share of a model's tables where no other model is more
+than 2 % better (of the models without a star, and itself). Relative WQL is the same for the
+quantile loss over the quantiles 0.1 to 0.9. Coverage is the share of true values inside the 80 %
+and 95 % intervals, averaged over tables. Seconds are the median over tables and windows for fitting
+and forecasting once, on the machines named below.
+
+![Relative MASE of each table, for {shown}]({picture})
+
+## How it is measured
+
+Each table has up to three windows at the end of every series, one horizon apart; each window's
+history is all that came before. Models get the columns id, time and value only, except where the
+title says that future covariates are passed. Forecasts and truth are matched by time stamp for
+Fighter and by row for the others, which know no absent steps. A forecast that is missing or not
+finite is replaced by the seasonal naive one and counted: {missing}.
+
+The statistical models use the last 500 rows of each series, or ten seasons if that is more, at most
+2,000. {sampled}AutoETS ignores seasons longer than 24 rows. LightGBM has lags, calendar features
+and conformal intervals through mlforecast. NHITS and PatchTST are trained for 500 steps with one
+seed, on the core tables only{windows}. Details and settings are in `benchmarks/zoo/`.
+
+<!-- not run: needs the tables of the zoo and the environment of the peers -->
+```sh
+make bench-zoo
+python -m benchmarks.zoo --models fighter --device cuda --jobs 8 --page
+```
+
+<sub>{provenance}</sub>
+"""
+
+
+def combine(rows: Sequence[Row], names: Sequence[str]) -> Scores:
+    """Return the scores of each model and table, over all windows and seeds.
+
+    Relative scores divide by the seasonal naive forecast on the same series and windows.
+    """
+    groups: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        if row["table"] in names:
+            groups.setdefault(row["model"], {}).setdefault(row["table"], []).append(row)
+    return {
+        model: {table: one for table, some in tables.items() if (one := _table(some))}
+        for model, tables in groups.items()
+    }
+
+
+def _table(rows: Sequence[Row]) -> dict[str, float]:
+    scored = [row for row in rows if row["mase"] is not None and row["naive_mase"]]
+    sized = [row for row in rows if row["wql"] is not None and row["naive_wql"]]
+    if not scored or not sized:
+        return {}
+
+    def mean(some: Sequence[Row], name: str, weight: str) -> float:
+        return sum(row[name] * row[weight] for row in some) / sum(row[weight] for row in some)
+
+    mase = mean(scored, "mase", "scored")
+    return {
+        "mase": mase / mean(scored, "naive_mase", "scored"),
+        "wql": mean(sized, "wql", "size") / mean(sized, "naive_wql", "size"),
+        "cov80": mean(rows, "cov80", "cells"),
+        "cov95": mean(rows, "cov95", "cells"),
+        "seconds": statistics.median(row["seconds"] for row in rows),
+    }
+
+
+def geometric(values: Sequence[float]) -> float:
+    """Return the geometric mean; a perfect forecast counts as a thousandth."""
+    return math.exp(statistics.fmean(math.log(max(value, 1e-3)) for value in values))
+
+
+def firsts(scores: Scores, full: Sequence[str]) -> dict[str, float]:
+    """Return in what share of its tables a model is best or within 2 % of the best.
+
+    It is compared with the models in ``full``, which were run on all tables.
+    """
+    shares = {}
+    for model, tables in scores.items():
+        near = 0
+        for table, one in tables.items():
+            others = [scores[name][table]["mase"] for name in full if table in scores[name]]
+            near += one["mase"] <= NEAR * min([one["mase"], *others])
+        shares[model] = near / len(tables)
+    return shares
+
+
+def write_page(results: Path, zoo: Path, docs: Path) -> None:
+    """Write zoo.md and its picture into ``docs``."""
+    stored = store.read(results)
+    tables = {table.name: table for table in protocol.read_zoo(zoo)}
+    scores = combine(stored["rows"], list(tables))
+    order = [name for name in TITLES if scores.get(name)]
+    most = max(len(scores[name]) for name in order)
+    full = [name for name in order if len(scores[name]) == most]
+    titles = {name: TITLES[name] + ("" if name in full else " *") for name in order}
+    shown = draw(scores, tables, full, docs / PICTURE)
+    text = TEXT.format(
+        tables=len(tables),
+        summary=_summary(scores, full),
+        table=_markdown(scores, tables, order, titles, firsts(scores, full)),
+        shown=shown,
+        picture=PICTURE,
+        missing=_missing(stored["rows"], order),
+        sampled=_sampled(stored["rows"], tables),
+        windows=_windows(stored["rows"]),
+        provenance=_provenance(stored),
+    )
+    with atomic_write(docs / "zoo.md") as file:
+        file.write_text(text, encoding="utf-8")
+
+
+def _summary(scores: Scores, full: Sequence[str]) -> str:
+    ranked = sorted(full, key=lambda n: geometric([t["mase"] for t in scores[n].values()]))
+    parts = [
+        f"{TITLES[name]} {geometric([t['mase'] for t in scores[name].values()]):.3f}"
+        for name in ranked
+    ]
+    count = len(scores[full[0]])
+    return f"Relative MASE over {count} tables, best first: {', '.join(parts)}."
+
+
+def _markdown(
+    scores: Scores,
+    tables: Mapping[str, Table],
+    order: Sequence[str],
+    titles: Mapping[str, str],
+    shares: Mapping[str, float],
+) -> str:
+    def cell(model: str, name: str, chosen: Sequence[str]) -> str:
+        values = [scores[model][table][name] for table in chosen if table in scores[model]]
+        if not values:
+            return "-"
+        star = "" if len(values) == len(chosen) or model not in titles else "*"
+        return f"{geometric(values):.3f}" + (star if "*" not in titles[model] else "")
+
+    every = list({table: None for model in order for table in scores[model]})
+    lines = [[f"**all** ({len(every)})", *(f"**{cell(m, 'mase', every)}**" for m in order)]]
+    for group in CLASSES:
+        chosen = [table for table in every if group in tables[table].classes()]
+        if chosen:
+            lines.append([f"{group} ({len(chosen)})", *(cell(m, "mase", chosen) for m in order)])
+    lines.append(["first", *(f"{100 * shares[model]:.0f} %" for model in order)])
+    lines.append(["relative WQL", *(cell(model, "wql", every) for model in order)])
+    for level in (80, 95):
+        inside = [
+            statistics.fmean(one[f"cov{level}"] for one in scores[model].values())
+            for model in order
+        ]
+        lines.append([f"coverage of {level} %", *(f"{share:.0f} %" for share in inside)])
+    seconds = [statistics.median(t["seconds"] for t in scores[model].values()) for model in order]
+    lines.append(["seconds", *(f"{value:.2g}" for value in seconds)])
+    return markdown(["tables", *(titles[model] for model in order)], lines)
+
+
+def _missing(rows: Sequence[Row], order: Sequence[str]) -> str:
+    parts = []
+    for model in order:
+        own = [row for row in rows if row["model"] == model and row["missing"]]
+        errors = len({row["table"] for row in own if "error" in row})
+        if own:
+            count = sum(row["missing"] for row in own)
+            tables = len({row["table"] for row in own})
+            failed = f", {errors} of which it could not fit" if errors else ""
+            parts.append(f"{TITLES[model]} {count:,} steps in {tables} tables{failed}")
+    return "; ".join(parts) or "none"
+
+
+def _sampled(rows: Sequence[Row], tables: Mapping[str, Table]) -> str:
+    naive = {(r["table"], r["window"]): r["series"] for r in rows if r["model"] == "seasonal_naive"}
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row["series"] < naive.get((row["table"], row["window"]), 0):
+            found.setdefault(row["table"], set()).add(TITLES[row["model"]])
+    if not found:
+        return ""
+    models = sorted(set.union(*found.values()))
+    names = ", ".join(f"`{name}`" for name in sorted(found))
+    return f"In {names}, {' and '.join(models)} forecast an evenly spaced sample of 150 series. "
+
+
+def _windows(rows: Sequence[Row]) -> str:
+    used = {row["window"] for row in rows if row["model"] in store.CORE_ONLY}
+    return ", with the last window only" if used == {0} else ""
+
+
+def _provenance(stored: Mapping[str, Any]) -> str:
+    parts = [
+        f"{name}: " + ", ".join(f"{key} {value}" for key, value in about.items())
+        for name, about in stored["environments"].items()
+    ]
+    return f"{len(stored['rows'])} rows in `results/zoo.json`; " + "; ".join(parts) + "."
+
+
+def draw(
+    scores: Scores,
+    tables: Mapping[str, Table],
+    full: Sequence[str],
+    path: Path,
+) -> str:
+    """Draw the relative MASE of each table; return in words what is shown."""
+    theme = Theme.follow(dark=False)
+    peers = [name for name in full if name not in store.FIGHTER and name != "seasonal_naive"]
+    best = {
+        table: min(scores[name][table]["mase"] for name in peers if table in scores[name])
+        for table in tables
+        if any(table in scores[name] for name in peers)
+    }
+    ours = {table: one["mase"] for table, one in scores.get("fighter", {}).items()}
+    shown = [table for table in best if not ours or table in ours]
+    shown.sort(key=lambda table: ours[table] / best[table] if ours else best[table])
+    figure, grid = theme.panels(1, 1, 6.4, 0.17 * len(shown) + 0.6)
+    axes = grid[0, 0]
+    for place, table in enumerate(shown):
+        values = [scores[name][table]["mase"] for name in peers if table in scores[name]]
+        axes.plot(values, [place] * len(values), "o", ms=2.5, color=theme.faint, zorder=1)
+        if ours:
+            axes.plot([best[table], ours[table]], [place] * 2, color=theme.faint, lw=1, zorder=1)
+    spots = range(len(shown))
+    axes.plot([], [], "o", ms=2.5, color=theme.faint, label="other models")
+    axes.plot([best[t] for t in shown], spots, "o", ms=4.5, color=theme.down, label="best of them")
+    if ours:
+        axes.plot([ours[t] for t in shown], spots, "o", ms=4.5, color=theme.up, label="Fighter")
+    axes.axvline(1, color=theme.faint, lw=0.8, zorder=0)
+    axes.set(xscale="log", yticks=list(spots), ylim=(-0.8, len(shown) - 0.2), xlim=(0.05, 6))
+    axes.set_yticklabels(shown)
+    axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5], labels=["0.1", "0.2", "0.5", "1", "2", "5"])
+    axes.invert_yaxis()
+    theme.tidy(axes, "Relative MASE (seasonal naive = 1), development tables")
+    theme.legend(figure, axes, 3)
+    with atomic_write(path) as file:
+        figure.savefig(file, dpi=130)
+    return "Fighter, the other models and the best of them" if ours else "the models"
