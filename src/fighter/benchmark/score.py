@@ -72,8 +72,8 @@ def measure(
     fitted = fit_panel(config, data.slice(None, split.test.start), device=where, change=change)
     seconds = time.perf_counter() - start
     memory = round((torch.cuda.max_memory_allocated() - before) / 2**20) if cuda else None
-    windows, _, start_step = fitted.scored_windows(data, test)
-    errors = window_errors(fitted.network, windows, start_step)
+    windows, scaler, start_step = fitted.scored_windows(data, test)
+    errors = window_errors(fitted.outputs(windows, fitted.served(data), scaler, start_step))
     best = min(fitted.history, key=lambda record: record["validation"])
     # Blocks for a test of significance: of two horizons, so that only neighbours share targets,
     # or of two seasons if they are longer, as errors of one day are alike.

@@ -44,6 +44,8 @@ class Windows:
     future_covariates: Tensor | None = None  # [T, N, F]
     calendar: Tensor | None = None  # [T, C]
     bounds: Tensor | None = None  # [2, N]
+    # bool [T, N]: the cells that are targets (default: the observed ones)
+    targets: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not len(self.starts):
@@ -90,6 +92,13 @@ class Windows:
         inside = (target >= first) & (target + self.horizon <= stop)
         return replace(self, starts=self.starts[inside])
 
+    def thin(self, most: int) -> "Windows":
+        """Take at most so many windows, evenly spread."""
+        if len(self) <= most:
+            return self
+        picked = torch.linspace(0, len(self) - 1, most).long().unique()
+        return replace(self, starts=self.starts[picked.to(self.starts.device)])
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -114,6 +123,8 @@ class Windows:
         if self.observed is not None:
             seen = _cut(self.observed, start, size)
             past_observed, future_observed = seen.split([self.lookback, self.horizon], dim=1)
+        if self.targets is not None:
+            future_observed = _cut(self.targets, start, size)[:, self.lookback :]
         return Batch(
             past, future, past_observed, future_observed, start,
             _cut(self.past_covariates, start, self.lookback),

@@ -3,18 +3,20 @@
 Nothing here looks at validation or test rows.
 """
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..data.panel import Panel
 from ..errors import FighterError
-from ..models import ModelConfig
+from ..models import Fighter, ModelConfig
 from ..models.naive import SeasonalNaive
 from .config import Config
 
 MEMBERS = 4
+FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, one member and a graph drawn from the input
 
 
@@ -36,6 +38,10 @@ class Plan:
     cycle_before_norm: bool = False  # remove the cycle before windows are normalised
     reversion: bool = False
     discount: float = 0.0  # per step
+    smoothing: bool = False  # mix with exponential smoothing
+    trained: bool = True  # False if the rows are too few for a network
+    network_share: float = 1.0  # mean over the series; the rest is smoothing
+    errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
 
 
 def make_plan(config: Config, panel: Panel) -> Plan:
@@ -49,14 +55,16 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         given = None if cycle else next(iter(panel.freq.given_season), None)
         check_cycle(given, panel.length - horizon, "season")
         lookback = max(lookback, cycle or given or 1)
-    check_rows(panel, lookback, horizon)
+    smoothing = uses_smoothing(config)
+    if not smoothing:
+        check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
     check_cycle(cycle, rows - horizon)
-    if config.quantile_levels and not validation:
+    if config.quantile_levels and not validation and not smoothing:
         raise no_calibration(config, panel, lookback)
     batch_size = training.batch_size or choose_batch(panel.n_series)
-    steps = -(-(rows - lookback - horizon + 1) // batch_size)
+    steps = max(-(-(rows - lookback - horizon + 1) // batch_size), 1)
     trainable = config.model_config.trainable
     epochs, patience = choose_epochs(steps) if trainable else (1, 1)
     values = int(panel.observed[:rows].sum())
@@ -80,7 +88,21 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         cycle_before_norm=frame.reversion and choose_cycle_before_norm(panel, lookback, cycle),
         reversion=frame.reversion,
         discount=choose_discount(training.discount, season),
+        smoothing=smoothing,
+        trained=not smoothing or enough_to_train(panel, rows, lookback, horizon),
     )
+
+
+def uses_smoothing(config: Config) -> bool:
+    """Tell whether the forecast is mixed with exponential smoothing."""
+    given = config.frame.smoothing
+    return isinstance(config.model_config, Fighter) if given is None else given
+
+
+def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:
+    """Tell whether a network can learn from the training rows, and be tested on the others."""
+    windows = rows - lookback - horizon + 1
+    return panel.length > rows and windows * panel.n_series >= FEWEST_WINDOWS
 
 
 def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
@@ -278,3 +300,46 @@ def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
     low = np.maximum(index - width // 2, 0)
     high = np.minimum(index + width - width // 2, len(values))
     return (total[high] - total[low]) / np.maximum(count[high] - count[low], 1)
+
+
+def reversion_gains(panel: Panel, rows: int, lookback: int, horizon: int) -> np.ndarray:
+    """Measure how much better levels are forecast with reversion to the long-run mean, ``[N]``.
+
+    At several rows, the mean and the strength of the reversion are estimated on the rows before,
+    and the mean of each later window's horizon is forecast from the mean of its look-back, with and
+    without reversion. Returns the share of the absolute error that reversion saves; 0 for series
+    with too few windows.
+    """
+    values = np.where(panel.observed[:rows], panel.values[:rows], np.nan)
+    before = _window_means(values, lookback)[: rows - lookback - horizon + 1]
+    after = _window_means(values, horizon)[lookback:]
+    stride = max(horizon // 4, 1)
+    before, after = before[::stride], after[::stride]
+    ends = np.arange(len(before)) * stride + lookback + horizon  # the first row after a window
+    plain, reverted = np.zeros((2, panel.n_series))
+    cuts = [int(share * rows) for share in (0.4, 0.55, 0.7, 0.85)]
+    for cut, stop in zip(cuts, [*cuts[1:], rows], strict=True):
+        mean = _mean(values[:cut])
+        learn = ends <= cut
+        test = (ends - horizon >= cut) & (ends <= stop)
+        if learn.sum() < 8 or test.sum() < 2:
+            continue
+        x, y = before[learn] - mean, after[learn] - mean
+        both = ~np.isnan(x + y)
+        x, y = np.where(both, x, 0), np.where(both, y, 0)
+        kept = np.clip((x * y).sum(0) / np.maximum((x * x).sum(0), 1e-12), 0, 1)
+        x, y = before[test] - mean, after[test] - mean
+        both = ~np.isnan(x + y)
+        plain += np.where(both, np.abs(y - x), 0).sum(0)
+        reverted += np.where(both, np.abs(y - kept * x), 0).sum(0)
+    return np.where(plain > 0, 1 - reverted / np.where(plain > 0, plain, 1), 0.0)
+
+
+def _window_means(values: np.ndarray, width: int) -> np.ndarray:
+    """Return the means of the observed values of all windows; NaN where less than half are."""
+    seen = ~np.isnan(values)
+    zero = np.zeros((1, values.shape[1]))
+    total = np.concatenate([zero, np.where(seen, values, 0).cumsum(0)])
+    count = np.concatenate([zero, seen.cumsum(0)])
+    total, count = total[width:] - total[:-width], count[width:] - count[:-width]
+    return np.where(2 * count >= width, total / np.maximum(count, 1), np.nan)

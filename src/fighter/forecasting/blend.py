@@ -9,9 +9,11 @@ from torch import Tensor
 
 from .._typing import Float
 from ..data import Batch, Panel, Scaler, Windows
+from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
 from ..models.smoothing import MEMORY, Smoothed, smooth
 from ..training import forecast
+from .autoconfig import Plan
 
 SHARES = torch.linspace(0, 1, 11)
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
@@ -82,22 +84,26 @@ class Blend:
         return share * y + (1 - share) * local.to(y)
 
 
-def outputs(
+def mixed_forecasts(
     network: ForecastNet,
     windows: Windows,
     start_step: int,
-    blend: Blend | None = None,
-    smoothed: Smoothed | None = None,
-    scaler: Scaler | None = None,
+    scaler: Scaler,
+    blend: Blend | None,
+    smoothed: Smoothed | None,
 ) -> Iterator[tuple[Batch, Outputs]]:
-    """Yield every batch of windows, in order, with its forecast: network and smoothing mixed."""
-    if blend is None or smoothed is None or scaler is None:
+    """Yield every batch of windows, in order, with its forecast: network and smoothing mixed.
+
+    ``smoothed`` holds the forecasts of smoothing, in the units of the table, by the row of the
+    windows after which they are made.
+    """
+    if blend is None or smoothed is None:
         yield from forecast(network, windows, start_step)
         return
     alone = not bool(blend.share.any())
     for batch, y in _gather(windows) if alone else forecast(network, windows, start_step):
-        local = blend.local(smoothed.at(batch.start + windows.lookback), scaler)
-        yield batch, local.to(batch.past) if y is None else blend.mix(y, batch, local)
+        local = blend.local(smoothed.at(batch.start + windows.lookback), scaler).to(batch.past)
+        yield batch, clamp_to_bounds(local if y is None else blend.mix(y, batch, local), batch)
 
 
 def _gather(windows: Windows) -> Iterator[tuple[Batch, None]]:
@@ -122,19 +128,11 @@ def window_extremes(batch: Batch) -> Float[Tensor, "2 batch series"]:
 
 def usual_extremes(training: Windows) -> Float[Tensor, "2 series"]:
     """Return the largest :func:`window_extremes` of (a sample of) the training windows."""
-    sample = thin(training, 2048)
+    sample = training.thin(2048)
     largest = torch.zeros(2, sample.values.shape[1], device=sample.device)
     for index in sample.batches(sample.eval_batch_size):
         largest = torch.maximum(largest, window_extremes(sample.gather(index)).amax(1))
     return largest.clamp(min=1e-6).cpu()
-
-
-def thin(windows: Windows, most: int) -> Windows:
-    """Take at most so many windows, evenly spread."""
-    if len(windows) <= most:
-        return windows
-    picked = torch.linspace(0, len(windows) - 1, most).long().unique()
-    return replace(windows, starts=windows.starts[picked.to(windows.starts.device)])
 
 
 def choose_shares(
@@ -150,6 +148,8 @@ def choose_shares(
     errors = torch.stack(
         [((target - s * network - (1 - s) * local).abs() * seen).sum((0, 1)) for s in SHARES]
     ) / count.clamp(min=1)  # [shares, N]
+    global LAST_CURVE
+    LAST_CURVE = [round(float(v), 5) for v in (errors / errors.mean(0).clamp(min=1e-9))[:, count > 0].mean(1)]
     level = errors.mean(0).clamp(min=1e-9)
     known = count > 0
     relative = torch.where(known, errors / level, 1.0)
@@ -188,3 +188,65 @@ def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
     """Average each entry with its neighbours: single steps rest on few errors."""
     padded = torch.cat([x[:1].expand(reach), x, x[-1:].expand(reach)])
     return padded.unfold(0, 2 * reach + 1, 1).mean(-1)
+
+
+def make_blend(
+    plan: Plan,
+    panel: Panel,
+    network: ForecastNet,
+    scaler: Scaler,
+    windows: Windows | None,
+    training: Windows | None,
+    validation: Windows | None,
+    start_step: int,
+) -> tuple[Plan, Blend]:
+    """Choose how the network is mixed with smoothing; return that, and the plan that tells it."""
+    series, seasons = panel.n_series, smoothing_seasons(panel)
+    blend = Blend(
+        torch.zeros(series),
+        torch.ones(2, series),
+        torch.zeros(plan.horizon, len(plan.quantiles)),
+        seasons,
+    )
+    if windows is None or not len(windows):
+        return replace(plan, network_share=0.0), blend
+    if plan.quantiles:
+        sample = recent(windows).thin(MOST_WINDOWS)
+        smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
+        batch = sample.gather(torch.arange(len(sample), device=sample.device))
+        target, seen = _targets(batch, scaler)
+        blend = replace(blend, spread=error_quantiles(smoothed, target, seen, plan.quantiles))
+    if not plan.trained or training is None or validation is None or not len(validation):
+        return replace(plan, network_share=0.0), blend
+    sample = recent(validation).thin(MOST_WINDOWS)
+    smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
+    parts = []
+    for batch, y in forecast(network, sample, start_step):
+        local = blend.local(smoothed.at(batch.start + plan.lookback), scaler)
+        seen = batch.future_observed
+        seen = torch.ones_like(batch.future) if seen is None else seen.to(batch.future)
+        local = clamp_to_bounds(local.to(batch.past), batch)
+        parts.append([y[..., 0].cpu(), local[..., 0].cpu(), batch.future.cpu(), seen.cpu()])
+    share, errors = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
+    plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
+    return plan, replace(blend, share=share, usual=usual_extremes(training))
+
+
+def recent(windows: Windows) -> Windows:
+    """Leave out windows from long ago."""
+    last = windows.starts[-1] - MOST_ROWS
+    return replace(windows, starts=windows.starts[windows.starts >= last])
+
+
+def smoothing_seasons(panel: Panel) -> tuple[int, ...]:
+    """Return the seasons that smoothing knows: at most two that the table holds twice."""
+    longest = int(panel.observed.sum(0).max())
+    return tuple(m for m in panel.freq.season if 1 < m and 2 * m <= min(longest, MEMORY))[:2]
+
+
+def _targets(batch: Batch, scaler: Scaler) -> tuple[Points, Points]:
+    """Return the targets in the units of the table, and which of them are observed."""
+    scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
+    seen = batch.future_observed
+    seen = torch.ones_like(batch.future) if seen is None else seen
+    return batch.future.cpu().double() * scale + shift, seen.cpu().double()

@@ -35,12 +35,15 @@ class Frame(Settings):
             (default: True).
         bounds: detect natural bounds of a series, such as zero for rainfall, and keep forecasts
             within them (default: True).
+        smoothing: mix the network with exponential smoothing, by their errors on validation rows
+            (default: only for Fighter).
     """
 
     cycle: int | str | None = "auto"
     calendar: bool = True
     reversion: bool = True
     bounds: bool = True
+    smoothing: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cycle, str) and self.cycle != "auto":
@@ -51,6 +54,8 @@ class Frame(Settings):
             check_count("cycle", self.cycle)
         for name in ("calendar", "reversion", "bounds"):
             check_bool(name, getattr(self, name))
+        if self.smoothing is not None:
+            check_bool("smoothing", self.smoothing)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,18 +1,18 @@
 """Forecasts of a fitted model compared with the true values, by window and over all windows."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ..data import Panel, Windows, forecast_table
+from ..data import Batch, Panel, forecast_table
 from ..data.bounds import to_table_units
 from ..data.columns import listing
 from ..data.forecast_table import drop_column
 from ..errors import FighterError, check_count, warn_user
-from ..models import ForecastNet
-from ..training import forecast
 from .config import Config
 from .fitted import Fitted, first_scored_row, fit_panel
 from .forecast import interval_ends
@@ -111,7 +111,7 @@ def scores(fitted: Fitted, panel: Panel, last: int | None = None) -> dict[str, n
     columns = positions(panel.ids, ids)
     total: dict[str, np.ndarray] = {}
     count = np.zeros(panel.n_series)
-    for batch, y in forecast(fitted.network, windows, start_step):
+    for batch, y in fitted.outputs(windows, fitted.served(panel), scaler, start_step):
         target = batch.future.cpu().numpy().astype(np.float64)
         seen = np.ones(target.shape, bool)
         if batch.future_observed is not None:
@@ -163,14 +163,14 @@ def _warn_if_seen(fitted: Fitted, panel: Panel, last: int | None) -> None:
     )
 
 
-def window_errors(network: ForecastNet, windows: Windows, start_step: int) -> np.ndarray:
+def window_errors(forecasts: Iterable[tuple[Batch, Tensor]]) -> np.ndarray:
     """Return the errors of the point forecast by window.
 
     Returns:
         ``[3, windows]``: sum of squared errors, sum of absolute errors, number of targets.
     """
     parts = []
-    for batch, y in forecast(network, windows, start_step):
+    for batch, y in forecasts:
         seen = batch.future_observed
         seen = torch.ones_like(batch.future, dtype=torch.bool) if seen is None else seen
         error = (y[..., 0] - batch.future).double() * seen

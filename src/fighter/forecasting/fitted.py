@@ -16,15 +16,23 @@ from ..data.columns import listing
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
+from ..models.smoothing import MEMORY
 from ..training import Recipe, World, forecast, train
-from ..training.calibration import adjust, calibrate
+from ..training.calibration import FEW_WINDOWS, adjust, calibrate, sample_windows
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
+from .blend import Blend, make_blend, mixed_forecasts, recent
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
-from .preprocessing import Preprocessing, borrow_static, with_targets
+from .preprocessing import (
+    Preprocessing,
+    borrow_static,
+    held_cells,
+    split_windows,
+    with_targets,
+)
 
 Change = Callable[[ForecastNet], ForecastNet]
 
@@ -41,6 +49,7 @@ class Fitted:
         preprocessing: scales and layout of the training table.
         network: the trained network.
         conformal_shifts: corrections of the quantiles ``[N, Q]``; None without validation rows.
+        blend: how the network is mixed with smoothing; None if it is not.
         context: the end of the training table, at least one look-back of each series.
         device: where the network is.
         history: one record per epoch.
@@ -54,6 +63,7 @@ class Fitted:
     context: Panel
     device: torch.device
     history: list[dict[str, Any]]
+    blend: Blend | None = None
 
     def __post_init__(self) -> None:
         self.network.eval()
@@ -71,7 +81,8 @@ class Fitted:
         self.preprocessing.check_series(panel.ids, self.alternative)
         if isinstance(df, Panel):
             return panel
-        return join(panel, self.context, self.plan.lookback)
+        memory = max(self.plan.lookback, MEMORY if self.blend else 0)
+        return join(panel, self.context, self.plan.lookback, memory)
 
     def read_again(self, config: Config, df: Any, static: Any = None) -> Panel:
         """Read a table to continue training on: all of the series, in their order.
@@ -153,8 +164,29 @@ class Fitted:
         ``y`` is ``[batch, H, N, outputs]``, as the network gives it.
         """
         if self.plan.quantiles:
-            y = clamp_to_bounds(adjust(y, self.shifts_of(ids)), batch)
+            y = clamp_to_bounds(adjust(y, self.shifts_of(ids), self.plan.quantiles), batch)
         return to_table_units(y, batch, scaler)
+
+    def outputs(
+        self, windows: Windows, panel: Panel, scaler: Scaler, start_step: int, first_row: int = 0
+    ) -> Iterator[tuple[Batch, Tensor]]:
+        """Yield batches of windows with their forecasts, scaled: network and smoothing mixed.
+
+        ``panel`` holds the rows that smoothing looks back at; its row ``first_row`` is row 0 of the
+        windows.
+        """
+        smoothed = None
+        if (blend := self.blend_of(panel.ids)) is not None:
+            rows = windows.starts.cpu() + windows.lookback
+            smoothed = blend.smooth(panel, self.plan.horizon, rows + first_row)._replace(rows=rows)
+        yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
+
+    def blend_of(self, ids: tuple) -> Blend | None:
+        """Return how network and smoothing are mixed for these series; None if they are not."""
+        if self.blend is None:
+            return None
+        position = {name: i for i, name in enumerate(self.preprocessing.ids)}
+        return self.blend.select([position.get(name) for name in ids])
 
     def scored_windows(self, panel: Panel, last: int | None = None) -> tuple[Windows, Scaler, int]:
         """Return the windows whose targets lie in the last rows, their scale and start step.
@@ -179,8 +211,9 @@ class Fitted:
     def _outputs_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
         """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``."""
         whole, scaler, windows = self.window_after(panel, known)
-        start_step = self.preprocessing.start_step(whole)
-        ((batch, y),) = forecast(self.network, windows, start_step)
+        start_step, served = self.preprocessing.start_step(whole), self.served(panel)
+        first_row = served.length - self.plan.lookback
+        ((batch, y),) = self.outputs(windows, served, scaler, start_step, first_row)
         outputs = self.finish(y, batch, whole.ids, scaler)[0]
         if not self.plan.model.trainable:  # scaling and back would change the last digits
             seen = whole.observed.any(0)  # a series that is not keeps its mean
@@ -233,43 +266,55 @@ def fit_panel(
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
+    held = held_cells(panel, plan.validation, plan.horizon)
     preprocessing = (
-        start.preprocessing if start else Preprocessing.fit(panel, rows, config.frame.bounds)
+        start.preprocessing if start else Preprocessing.fit(panel, rows, config.frame.bounds, held)
     )
-    check_rows(panel, plan.lookback, plan.horizon)
     start_step = preprocessing.start_step(panel)
-    windows = with_targets(preprocessing.windows(panel, plan, device, preprocessing.scaler))
-    training, validation = windows.within(slice(0, rows)), windows.within(slice(rows, None))
-    if not len(training):
-        raise FighterError("no window has an observed target to train on: give more history")
-    if not len(validation) and config.validation is None and plan.model.trainable:
-        warn_user(
-            f"{panel.length} rows are too few for validation rows: nothing chose the epoch, and "
-            "how good the forecasts are is unknown."
-        )
-    if start is None:
-        network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
-    else:
+    network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
+    if start is not None:
         network = copy.deepcopy(start.network).to(device)
     if config.verbose and world.first:
         say(describe_plan(plan, network, preprocessing))
-    history = train(
-        network,
-        training,
-        validation if len(validation) else None,
-        _recipe(config, plan),
-        start_step=start_step,
-        world=world,
-        verbose=config.verbose and plan.model.trainable,
-        settings=f"{plan} warm_start={start is not None}",
-        **places,
-    )
+    windows = training = validation = None
+    if panel.length >= plan.lookback + plan.horizon:
+        windows = preprocessing.windows(panel, plan, device, preprocessing.scaler)
+        training, validation = split_windows(windows, panel, rows, held)
+        windows = with_targets(windows)
+    history = []
+    if plan.trained:
+        check_rows(panel, plan.lookback, plan.horizon)
+        if training is None or validation is None or not len(training):
+            raise FighterError("no window has an observed target to train on: give more history")
+        if not len(validation) and config.validation is None and plan.model.trainable:
+            warn_user(
+                f"{panel.length} rows are too few for validation rows: nothing chose the epoch, "
+                "and how good the forecasts are is unknown."
+            )
+        history = train(
+            network,
+            training,
+            validation if len(validation) else None,
+            _recipe(config, plan),
+            start_step=start_step,
+            world=world,
+            verbose=config.verbose and plan.model.trainable,
+            settings=f"{plan} warm_start={start is not None}",
+            **places,
+        )
+    network.eval()
+    blend = None
+    if plan.smoothing:
+        plan, blend = make_blend(
+            plan, panel, network, preprocessing.scaler, windows, training, validation, start_step
+        )
     shifts = None
-    if plan.quantiles and len(validation):
-        shifts = calibrate(network, validation, plan.quantiles, start_step)
+    if plan.quantiles:
+        shifts = _calibrate(plan, panel, preprocessing, network, blend, windows, validation)
     # The look-back of every series is kept, also of one that ended long before the others.
-    context = panel.slice(max(int(panel.ends.min()) - plan.lookback, 0), None)
-    return Fitted(config, plan, preprocessing, network, shifts, context, device, history)
+    memory = max(plan.lookback, MEMORY if blend else 0)
+    context = panel.slice(max(int(panel.ends.min()) - memory, 0), None)
+    return Fitted(config, plan, preprocessing, network, shifts, context, device, history, blend)
 
 
 def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
@@ -371,6 +416,55 @@ def read_panel(
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
     return panel
+
+
+def _calibrate(
+    plan: Plan,
+    panel: Panel,
+    preprocessing: Preprocessing,
+    network: ForecastNet,
+    blend: Blend | None,
+    windows: Windows | None,
+    validation: Windows | None,
+) -> Tensor | None:
+    """Compute the conformal shifts of the quantiles.
+
+    Every window of the table tests the forecast of smoothing, which learns nothing from later
+    rows; only validation windows test the network.
+    """
+    scaler, start_step = preprocessing.scaler, preprocessing.start_step(panel)
+
+    def shifts_on(sample: Windows, blend: Blend | None) -> tuple[Tensor, int]:
+        sample, smoothed = sample_windows(sample, plan.quantiles), None
+        if blend is not None:
+            rows = sample.starts.cpu() + sample.lookback
+            smoothed = blend.smooth(panel, plan.horizon, rows)
+        made = mixed_forecasts(network, sample, start_step, scaler, blend, smoothed)
+        return calibrate(made, plan.quantiles)
+
+    prior = shifts = None
+    scores = 0
+    if blend is not None and windows is not None and len(windows):
+        alone = replace(blend, share=torch.zeros_like(blend.share))
+        shifts, scores = prior, _ = shifts_on(recent(windows), alone)
+    if validation is not None and len(validation) and (blend is None or blend.share.any()):
+        shifts, scores = shifts_on(recent(validation), blend)
+        if prior is not None:
+            trust = len(validation) / (len(validation) + FEW_WINDOWS)
+            shifts = trust * shifts + (1 - trust) * prior
+    warn_if_uncertain(plan.quantiles, scores)
+    return shifts
+
+
+def warn_if_uncertain(quantiles: tuple[float, ...], scores: int) -> None:
+    """Warn about quantiles that lie beyond all errors that were seen."""
+    beyond = [q for q in quantiles if min(q, 1 - q) * (scores + 1) < 1]
+    if beyond:
+        level = 100 - 200 * min(min(q, 1 - q) for q in beyond)
+        warn_user(
+            f"the {level:g} % interval cannot be calibrated: it rests on {scores} errors, and "
+            f"needs at least {int(200 / (100 - level)) - 1}. It may be too narrow."
+        )
 
 
 def build_network(plan: Plan, panel: Panel) -> ForecastNet:

@@ -35,15 +35,17 @@ def steps_between(freq: Frequency, first: int, then: int) -> int:
         ) from error
 
 
-def join(panel: Panel, context: Panel, lookback: int) -> Panel:
-    """Put the end of the training table before a later table of its series, one look-back at most.
+def join(panel: Panel, context: Panel, lookback: int, memory: int) -> Panel:
+    """Put the end of the training table before a later table of its series.
+
+    At most ``memory`` rows are taken, and none if the gap is longer than the look-back.
 
     The later table wins from the first observed value of each series on. Steps that are in neither
     are not observed; covariates carry their last value over them.
     """
     ahead = steps_between(panel.freq, int(context.times[0]), int(panel.times[0]))
     gap = ahead - context.length
-    before = min(max(ahead, 0), lookback) if gap < lookback else 0
+    before = min(max(ahead, 0), memory) if gap < lookback else 0
     place = {name: i for i, name in enumerate(context.ids)}
     columns = np.array([place.get(name, -1) for name in panel.ids])
     begins = before + panel.observed.argmax(0)

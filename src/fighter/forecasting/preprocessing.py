@@ -26,15 +26,21 @@ class Preprocessing:
     future: Scaler  # of future covariates, followed by static ones
 
     @classmethod
-    def fit(cls, panel: Panel, rows: int, bounds: bool = False) -> "Preprocessing":
-        """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training)."""
-        scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
-        late = ~panel.observed[:rows].any(0)  # a series that starts later has only its own rows
+    def fit(
+        cls, panel: Panel, rows: int, bounds: bool = False, held: np.ndarray | None = None
+    ) -> "Preprocessing":
+        """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training).
+
+        ``held`` marks cells before them that are held out all the same, ``[T, N]``.
+        """
+        seen = panel.observed[:rows] if held is None else panel.observed[:rows] & ~held[:rows]
+        scaler = Scaler.fit(panel.values[:rows], seen)
+        late = ~seen.any(0)  # a series that starts later has only its own rows
         if late.any():
             own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
             scaler.shift[late], scaler.scale[late] = own.shift, own.scale
         if bounds:
-            scaler = replace(scaler, bounds=find_bounds(panel.values[:rows], panel.observed[:rows]))
+            scaler = replace(scaler, bounds=find_bounds(panel.values[:rows], seen))
         return cls(
             panel.ids,
             panel.scheme,
@@ -136,14 +142,51 @@ class Preprocessing:
 
 def with_targets(windows: Windows) -> Windows:
     """Keep the windows to learn from: those with an observed past and an observed target."""
-    if windows.observed is None:
-        return windows
-    seen = windows.observed.any(1).long().cumsum(0)
-    seen = torch.cat([seen.new_zeros(1), seen])
     begin = windows.starts
     middle, end = begin + windows.lookback, begin + windows.lookback + windows.horizon
-    useful = (seen[middle] > seen[begin]) & (seen[end] > seen[middle])
+    useful = torch.ones_like(begin, dtype=torch.bool)
+    targets = windows.observed if windows.targets is None else windows.targets
+    for cells, first, stop in ((windows.observed, begin, middle), (targets, middle, end)):
+        if cells is not None:
+            seen = cells.any(1).long().cumsum(0)
+            seen = torch.cat([seen.new_zeros(1), seen])
+            useful &= seen[stop] > seen[first]
     return replace(windows, starts=begin[useful])
+
+
+def held_cells(panel: Panel, validation: int, horizon: int) -> np.ndarray | None:
+    """Mark the validation cells of each series, ``[T, N]``, where series end at different rows.
+
+    They are the last rows of the series itself: as many as the table has validation rows, but for
+    shorter series the same share of their own length. None if all series end with the table.
+    """
+    if (panel.ends == panel.length).all() or not validation:
+        return None
+    begins = panel.observed.argmax(0)
+    own = panel.ends - begins
+    count = np.maximum(np.round(validation / panel.length * own), horizon)
+    count = np.where(own >= 2 * horizon, np.minimum(count, validation), 0)
+    rows = np.arange(panel.length)[:, None]
+    return (rows >= panel.ends - count) & (rows < panel.ends)
+
+
+def split_windows(
+    windows: Windows, panel: Panel, rows: int, held: np.ndarray | None
+) -> tuple[Windows, Windows]:
+    """Return the training and the validation windows.
+
+    ``held`` marks the validation cells, see :func:`held_cells`; where it is None, they are the
+    cells from row ``rows`` on.
+    """
+    if held is None:
+        windows = with_targets(windows)
+        return windows.within(slice(0, rows)), windows.within(slice(rows, None))
+    masks = (panel.observed & ~held, panel.observed & held)
+    training, validation = (
+        with_targets(replace(windows, targets=torch.from_numpy(mask).to(windows.device)))
+        for mask in masks
+    )
+    return training, validation
 
 
 def borrow_static(panel: Panel, trained: Panel) -> Panel:

@@ -9,14 +9,13 @@ the earlier blocks of windows are tested on the next block, and the tails are mo
 would have covered it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .._typing import Float
-from ..data.windows import Windows
-from .inference import forecast
+from ..data.windows import Batch, Windows
 
 Scores = Float[Tensor, "windows horizon series quantiles"]
 Shifts = Float[Tensor, "series quantiles"]
@@ -26,21 +25,26 @@ Forecast = Float[Tensor, "*batch horizon series outputs"]
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
 MOST_CELLS = 2**25  # upper limit of scores in memory, for panels of many series
 BLOCKS = 8
+FEW_WINDOWS = 10.0  # with this many, a series counts as much as all series together
+
+
+def sample_windows(windows: Windows, quantiles: Sequence[float]) -> Windows:
+    """Take the windows to calibrate on: as many as are of use and fit into memory."""
+    cells = windows.horizon * windows.values.shape[1] * max(len(quantiles), 1)
+    return windows.thin(min(max(MOST_CELLS // cells, 8 * BLOCKS), MOST_WINDOWS))
 
 
 def calibrate(
-    network: nn.Module, windows: Windows, quantiles: Sequence[float], start_step: int = 0
-) -> Shifts:
+    forecasts: Iterable[tuple[Batch, Forecast]], quantiles: Sequence[float]
+) -> tuple[Shifts, int]:
     """Compute the conformal shift of each quantile, in units of the predicted interval width.
 
-    ``start_step`` is the step of the first row of ``windows`` on the training time axis.
+    ``forecasts`` are windows in the order of time, with their forecasts. Also returns the smallest
+    number of scores that the shifts of a series rest on.
     """
-    cells = windows.horizon * windows.values.shape[1] * len(quantiles)
-    most = min(max(MOST_CELLS // cells, 8 * BLOCKS), MOST_WINDOWS, len(windows))
-    picked = torch.linspace(0, len(windows) - 1, most).long().unique()
-    sample = Windows(**{**vars(windows), "starts": windows.starts[picked]})
-    scores = []
-    for batch, y in forecast(network, sample, start_step):
+    scores, bounds = [], None
+    for batch, y in forecasts:
+        bounds = batch.bounds
         score = (batch.future[..., None] - y[..., 1:]) / _interval_width(y)  # [B, H, N, Q]
         if batch.future_observed is not None:
             score = score.masked_fill(~batch.future_observed[..., None], float("nan"))
@@ -48,18 +52,30 @@ def calibrate(
     score = torch.cat(scores)
     # A series at one of its bounds is covered more often than asked for and says nothing of drift.
     unbounded = torch.ones(score.shape[2], dtype=torch.bool)
-    if sample.bounds is not None and (without := sample.bounds.isinf().all(0).cpu()).any():
+    if bounds is not None and (without := bounds.isinf().all(0).cpu()).any():
         unbounded = without
     levels = _widen_levels(score[:, :, unbounded], torch.tensor(quantiles))
-    shifts = _conformal_quantiles(_sort_scores(score), levels)
-    # A series without a target in these rows takes the mean of the others.
-    return torch.where(shifts.isnan(), shifts.nanmean(0), shifts).nan_to_num(0.0)
+    own, pooled = _sort_scores(score), _sort_scores(score.flatten(1, 2)[:, :, None])
+    shifts, shared = _conformal_quantiles(own, levels), _conformal_quantiles(pooled, levels)
+    # Neighbouring windows share targets: a series with few of its own leans on all of them.
+    windows = (~score.isnan()).any(3).sum((0, 1)).double() / score.shape[1]
+    trust = (windows / (windows + FEW_WINDOWS))[:, None].to(shifts)
+    shifts = torch.where(shifts.isnan(), shared, trust * shifts + (1 - trust) * shared)
+    return shifts.nan_to_num(0.0), int(pooled[1].min())
 
 
-def adjust(y: Forecast, conformal_shifts: Shifts) -> Forecast:
-    """Add the conformal shifts to the quantiles of a forecast and sort them."""
+def adjust(y: Forecast, conformal_shifts: Shifts, quantile_levels: Sequence[float]) -> Forecast:
+    """Add the conformal shifts to the quantiles of a forecast, and sort them around the point.
+
+    The lower half of the quantiles is at most the point forecast, the upper half at least.
+    """
+    point = y[..., :1]
     quantiles = (y[..., 1:] + conformal_shifts.to(y) * _interval_width(y)).sort(-1).values
-    return torch.cat([y[..., :1], quantiles], -1)
+    low = torch.minimum(quantiles, point)
+    high = torch.maximum(quantiles, point)
+    levels = torch.tensor(quantile_levels, device=y.device)
+    quantiles = torch.where(levels < 0.5, low, torch.where(levels > 0.5, high, point))
+    return torch.cat([point, quantiles], -1)
 
 
 def _interval_width(y: Forecast) -> Float[Tensor, "*batch horizon series 1"]:
