@@ -46,22 +46,56 @@ def test_a_bound_is_found_despite_a_broken_sensor_and_gaps():
     assert bounds_of(np.where(observed, values, -5), observed)[0] == 0.0
 
 
-def batch(past, target):
+def batch(past, target, observed=None):
     """Make one window of one series with the bounds 0 and 2."""
     past, target = (torch.tensor(values)[None, :, None] for values in (past, target))
-    return Batch(past, target, None, None, torch.tensor([0]), bounds=torch.tensor([[0.0], [2.0]]))
+    seen = None if observed is None else torch.tensor(observed)[None, :, None]
+    return Batch(past, target, seen, None, torch.tensor([0]), bounds=torch.tensor([[0.0], [2.0]]))
 
 
-def test_forecasts_are_clamped_to_the_bounds():
-    y = torch.tensor([-1.0, 1.0, 3.0])[None, :, None, None]
-    assert clamp_to_bounds(y, batch([0.0, 1.0], [0.0, 0.0, 0.0])).flatten().tolist() == [0, 1, 2]
-    # A series that has passed its bounds may pass them again.
-    assert clamp_to_bounds(y, batch([-0.5, 2.5], [0.0, 0.0, 0.0])).flatten().tolist() == [
-        -0.5,
-        1,
-        2.5,
+Y = torch.tensor([-1.0, 1.0, 3.0])[None, :, None, None]
+
+
+@pytest.mark.parametrize(
+    ("past", "expected"),
+    [
+        ([0.0, 1.0], [0, 1, 2]),
+        ([0.0, 2.0], [0, 1, 2]),  # at a bound is not beyond it
+        ([-5e-7, 2.000001], [0, 1, 2]),  # nor is rounding
+        ([-0.5, 1.0], [-1, 1, 2]),  # beyond a bound, there is none on that side
+        ([1.0, 2.5], [0, 1, 3]),
+        ([-0.5, 2.5], [-1, 1, 3]),
+    ],
+)
+def test_forecasts_are_clamped_to_the_bounds_unless_the_look_back_passed_them(past, expected):
+    here = batch(past, [0.0, 0.0, 0.0])
+    assert clamp_to_bounds(Y, here).flatten().tolist() == expected
+    assert straight_through_clamp(Y, here).flatten().tolist() == expected
+
+
+def test_only_observed_values_lift_a_bound():
+    # What is not observed is 0 in scaled units: the mean, which a stray value may move anywhere.
+    window = batch([-0.5, 1.0, 2.5], [0.0, 0.0, 0.0], [False, True, False])
+    assert clamp_to_bounds(Y, window).flatten().tolist() == [0, 1, 2]
+    window = window._replace(past_observed=torch.tensor([True, True, False])[None, :, None])
+    assert clamp_to_bounds(Y, window).flatten().tolist() == [-1, 1, 2]
+    window = window._replace(past_observed=torch.zeros(1, 3, 1, dtype=torch.bool))
+    assert clamp_to_bounds(Y, window).flatten().tolist() == [0, 1, 2]
+
+
+def test_without_bounds_a_forecast_stays_as_it_is():
+    assert clamp_to_bounds(Y, batch([0.0], [0.0])._replace(bounds=None)) is Y
+
+
+def test_each_window_has_its_own_bounds():
+    here = batch([0.0, 1.0], [0.0])
+    both = here._replace(past=torch.tensor([[0.0, 1.0], [0.0, 2.5]])[..., None])
+    assert clamp_to_bounds(Y.expand(2, -1, -1, -1), both)[..., 0, 0].tolist() == [
+        [0, 1, 2],
+        [0, 1, 3],
     ]
-    assert clamp_to_bounds(y, batch([0.0], [0.0])._replace(bounds=None)) is y
+    members = Y.expand(4, 1, -1, -1, -1)  # each member is clamped alike
+    assert clamp_to_bounds(members, here)[:, 0, :, 0, 0].tolist() == [[0, 1, 2]] * 4
 
 
 def test_gradients_of_the_straight_through_clamp():

@@ -62,6 +62,23 @@ def test_a_look_back_beyond_the_bound_is_not_clamped(fitted):
     assert of(fitted.predict(history), "a").min() < -100
 
 
+def test_a_series_that_grows_beyond_its_bound_is_followed():
+    """A series of 0 and 1 that later counts to 4 was held at 2, the highest of its look-back."""
+    rng, hours = np.random.default_rng(0), np.arange(600)
+    day = hours % 24 // 12
+    noise = (rng.random(600) < 0.1).astype(int)
+    times = pd.date_range("2024-01-01", periods=600, freq="h")
+    table = pd.DataFrame({"unique_id": "s", "ds": times, "y": (day ^ noise).astype(float)})
+    model = tiny(24, 48, level=[80], cycle=None, max_epochs=8).fit(table)
+    known = of(model.predict(), "s")
+    assert known.max() == 1.0
+    assert known.min() == 0.0
+    table.loc[552:, "y"] *= np.linspace(1, 3, 48).round()
+    grown = of(model.predict(table), "s")
+    assert grown.max() > 2.5
+    assert grown.min() == 0.0  # the other side keeps its bound
+
+
 def test_new_series_get_their_own_bounds():
     model = small("linear", 48, 24, cycle=None)
     model.fit(light())
@@ -78,3 +95,16 @@ def test_an_explanation_has_a_term_for_the_bound(fitted):
     assert sum(held.terms.values()) + held.sources.sum() == pytest.approx(held.forecast, abs=1e-9)
     assert re.search(r"past values \S+, bound \+\S+\.\n", str(held))
     assert "bound" not in open_.terms
+
+
+def test_an_explanation_adds_up_where_the_bound_is_lifted(fitted):
+    history = light()
+    history.loc[history.groupby("unique_id").tail(24).index, "y"] -= 500
+    table = fitted.predict(history)
+    a = table[table.unique_id == "a"].reset_index(drop=True)
+    step = int(a.Fighter.idxmin()) + 1
+    graph = fitted.explain(history, unique_id="a", step=step)
+    assert "bound" not in graph.terms
+    assert graph.forecast == pytest.approx(a.Fighter.min(), rel=1e-6)
+    total = sum(graph.terms.values()) + graph.sources.sum()
+    assert total == pytest.approx(graph.forecast, rel=1e-9)

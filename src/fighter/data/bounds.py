@@ -70,10 +70,16 @@ def to_table_units(y: Forecast, batch: Batch, scaler: Scaler) -> np.ndarray:
 
 
 def _window_bounds(batch: Batch, bounds: Tensor) -> tuple[Tensor, Tensor]:
-    """Widen the bounds by each window's past: ``[batch, 1, series, 1]``, low and high.
+    """Return the low and high bounds of each window, ``[batch, 1, series, 1]``.
 
-    A series that has passed a bound in its look-back may pass it in its forecast.
+    A series that was beyond a bound in its look-back, by more than rounding, has none on that side.
     """
-    low = torch.minimum(bounds[0], batch.past.amin(1))
-    high = torch.maximum(bounds[1], batch.past.amax(1))
+    low, high = bounds
+    lowest, highest = batch.past, batch.past
+    if batch.past_observed is not None:  # cells that are not observed hold the mean
+        lowest = lowest.masked_fill(~batch.past_observed, torch.inf)
+        highest = highest.masked_fill(~batch.past_observed, -torch.inf)
+    rounding = 8 * torch.finfo(bounds.dtype).eps * bounds.abs().clamp(min=1)
+    low = torch.where(lowest.amin(1) < low - rounding[0], -torch.inf, low)
+    high = torch.where(highest.amax(1) > high + rounding[1], torch.inf, high)
     return low[:, None, :, None], high[:, None, :, None]
