@@ -25,7 +25,9 @@ class Batch(NamedTuple):
     past_covariates: Tensor | None = None  # [B, L, N, P]
     future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
     calendar: Tensor | None = None  # [B, L + H, C]
-    bounds: Tensor | None = None  # [2, N]: lower and upper bounds of the series
+    bounds: Tensor | None = None  # [2, N]: natural bounds of the series, lower and upper
+    floor: Tensor | None = None  # [2, N]: a lower bound of finished forecasts
+    given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,8 @@ class Windows:
     future_covariates: Tensor | None = None  # [T, N, F]
     calendar: Tensor | None = None  # [T, C]
     bounds: Tensor | None = None  # [2, N]
+    floor: Tensor | None = None  # [2, N]
+    given_bounds: Tensor | None = None  # [2, N]
 
     def __post_init__(self) -> None:
         if not len(self.starts):
@@ -119,7 +123,7 @@ class Windows:
             _cut(self.past_covariates, start, self.lookback),
             _cut(self.future_covariates, start, size),
             _cut(self.calendar, start, size),
-            self.bounds,
+            self.bounds, self.floor, self.given_bounds,
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:

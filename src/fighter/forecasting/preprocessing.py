@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..data import Panel, Scaler, Scheme, Windows
-from ..data.bounds import find_bounds
+from ..data.bounds import Wanted, with_bounds
 from ..data.columns import listing
 from ..errors import FighterError
 from .autoconfig import Plan
@@ -26,15 +26,14 @@ class Preprocessing:
     future: Scaler  # of future covariates, followed by static ones
 
     @classmethod
-    def fit(cls, panel: Panel, rows: int, bounds: bool = False) -> "Preprocessing":
-        """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training)."""
-        scaler = Scaler.fit(panel.values[:rows], panel.observed[:rows])
+    def fit(cls, panel: Panel, rows: int, bounds: Wanted = False) -> "Preprocessing":
+        """Fit scales and the ``bounds`` asked for on the first ``rows`` rows (training)."""
+        scaler = _fit_series(panel.values[:rows], panel.observed[:rows], bounds)
         late = ~panel.observed[:rows].any(0)  # a series that starts later has only its own rows
         if late.any():
-            own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
-            scaler.shift[late], scaler.scale[late] = own.shift, own.scale
-        if bounds:
-            scaler = replace(scaler, bounds=find_bounds(panel.values[:rows], panel.observed[:rows]))
+            own = _fit_series(panel.values[:, late], panel.observed[:, late], bounds)
+            for name, array in own.state().items():
+                getattr(scaler, name)[..., late] = array
         return cls(
             panel.ids,
             panel.scheme,
@@ -70,16 +69,14 @@ class Preprocessing:
         if panel.ids == self.ids:
             return self.scaler
         place = {name: i for i, name in enumerate(self.ids)}
-        own = Scaler.fit(panel.values, panel.observed)
-        known = [(i, place[name]) for i, name in enumerate(panel.ids) if name in place]
-        for here, there in known:
-            own.shift[here], own.scale[here] = self.scaler.shift[there], self.scaler.scale[there]
-        if self.scaler.bounds is None:
-            return own
-        bounds = find_bounds(panel.values, panel.observed)
-        for here, there in known:
-            bounds[:, here] = self.scaler.bounds[:, there]
-        return replace(own, bounds=bounds)
+        given, trained = self.scaler.given_bounds, self.scaler.state()
+        wanted = self.scaler.bounds is not None if given is None else (given[0, 0], given[1, 0])
+        own = _fit_series(panel.values, panel.observed, wanted).state()
+        here = [i for i, name in enumerate(panel.ids) if name in place]
+        there = [place[panel.ids[i]] for i in here]
+        for name, array in trained.items():
+            own[name][..., here] = array[..., there]
+        return Scaler(**{name: own[name] for name in trained})  # older models have no floor
 
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
@@ -114,8 +111,10 @@ class Preprocessing:
                 rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
-        if scaler.bounds is not None and np.isfinite(scaler.bounds).any():
-            rest["bounds"] = tensor(scaler.transform(scaler.bounds.astype(panel.values.dtype)))
+        for name in Scaler.BOUNDS:
+            bounds = getattr(scaler, name)
+            if bounds is not None and np.isfinite(bounds).any():
+                rest[name] = tensor(scaler.transform(bounds.astype(panel.values.dtype)))
         return Windows.over(
             values if observed is None else values * observed,
             observed, plan.lookback, plan.horizon, rows, 1, **rest,
@@ -164,6 +163,11 @@ def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
         return future
     static = np.broadcast_to(panel.static, (len(future), *panel.static.shape))
     return np.concatenate([future, static], 2)
+
+
+def _fit_series(values: np.ndarray, observed: np.ndarray, bounds: Wanted) -> Scaler:
+    """Fit the scale of each series and find its bounds."""
+    return with_bounds(Scaler.fit(values, observed), values, observed, bounds)
 
 
 def _fit_columns(columns: np.ndarray) -> Scaler:
