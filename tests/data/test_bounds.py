@@ -29,7 +29,7 @@ def test_bounds_are_found_where_series_rest_at_them():
     assert bounds_of(np.maximum(NOISE, 0)) == (0.0, np.inf)
     assert bounds_of(np.minimum(NOISE, 1)) == (-np.inf, 1.0)
     assert bounds_of(np.clip(NOISE, -1, 1)) == (-1.0, 1.0)
-    assert bounds_of(np.full(ROWS, 7.0)) == (7.0, 7.0)
+    assert bounds_of(np.where(np.arange(ROWS) % 20 < 19, 0, 1 + NOISE**2)) == (0.0, np.inf)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,10 @@ def test_bounds_are_found_where_series_rest_at_them():
         np.round(10 * NOISE),  # the lowest whole number is rare
         np.maximum(NOISE - np.arange(ROWS) / 1000, -5),  # at its bound only in the end
         np.where(np.arange(ROWS) < 500, 0, 5 + np.abs(NOISE)),  # zero only in the beginning
+        np.full(ROWS, 7.0),  # both bounds would be its value
+        np.zeros(ROWS),
+        np.where(np.arange(ROWS) == 7, -9999, 7.0),  # constant but for a broken sensor
+        np.where(np.arange(ROWS) == 7, 12.0, 7.0),
         [],
         [1.0],
     ],

@@ -257,3 +257,31 @@ def test_wrong_bounds_are_refused(given):
     with pytest.raises(FighterError) as error:
         Frame(bounds=given)
     assert error.value.argument == "bounds"
+
+
+def test_bounds_do_not_collapse_the_interval_of_a_constant_series():
+    rng, rows = np.random.default_rng(0), 300
+    times = pd.date_range("2022-01-01", periods=rows, freq="D")
+    columns = {"flat": 1000.0, "zero": 0.0, "minus": -7.0, "noise": rng.normal(size=rows)}
+    table = pd.concat(
+        [pd.DataFrame({"unique_id": k, "ds": times, "y": v}) for k, v in columns.items()],
+        ignore_index=True,
+    )
+    model = tiny(7, 28, level=[80], cycle=None).fit(table)
+    scaler = model.fitted.preprocessing.scaler
+    assert scaler.bounds is not None
+    assert np.isinf(scaler.bounds).all()
+    assert scaler.floor is not None
+    assert scaler.floor[0].tolist() == [0, 0, -np.inf, -np.inf]
+    # What the network and the calibration find is what comes out, but not below zero.
+    free = tiny(7, 28, level=[80], cycle=None, bounds=False).fit(table)
+    later = table.copy()
+    changing = later[later.unique_id != "noise"].groupby("unique_id").tail(7).index
+    later.loc[changing, "y"] += 50
+    for history in (None, later):
+        held, before = model.predict(history), free.predict(history)
+        for name, low in (("flat", 0), ("zero", 0), ("minus", None), ("noise", None)):
+            np.testing.assert_array_equal(of(held, name), of(before, name).clip(low))
+    jumped = held[held.unique_id == "flat"]
+    assert (jumped["Fighter-hi-80"] - jumped["Fighter-lo-80"]).min() > 0.1
+    assert jumped.Fighter.min() > 1000.5  # it follows the jump

@@ -49,7 +49,8 @@ def find_bounds(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
 
     A bound must be touched by 5 % of the values in every quarter of the rows, so that the end of a
     trend is not a bound. One value in a thousand may lie beyond it, so that a broken sensor does
-    not hide it.
+    not hide it. A series that is constant, but for such values, has no bounds: both would be its
+    value, and a later change would lie outside every interval.
     """
     bounds = np.repeat([[-np.inf], [np.inf]], values.shape[1], 1)
     for series in range(values.shape[1]):
@@ -58,6 +59,8 @@ def find_bounds(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
             continue
         beyond = int(BEYOND * len(seen))
         ordered = np.partition(seen, (beyond, len(seen) - 1 - beyond))
+        if ordered[beyond] == ordered[len(seen) - 1 - beyond]:
+            continue
         for side, rank in enumerate((beyond, len(seen) - 1 - beyond)):
             touched = seen == ordered[rank]
             if all(block.mean() >= TOUCHED for block in np.array_split(touched, BLOCKS)):
