@@ -30,6 +30,7 @@ def command(
     freq: str | int | None = None,
     loss: Literal["mae", "mse"] = "mae",
     bounds: bool = True,
+    limits: bool | tuple[float | None, float | None] = True,
     quiet: bool = False,
     out: Path | None = None,
 ) -> None:
@@ -47,6 +48,7 @@ def command(
         freq: the step.
         loss: the loss.
         bounds: find bounds.
+        limits: find limits, or two numbers.
         quiet: say nothing.
         out: a file.
     """
@@ -74,6 +76,10 @@ ARGUMENTS = read_arguments(command)
         ("m --freq none", {"freq": None}),
         ("m --out=a=b", {"out": Path("a=b")}),
         ("m --no-bounds", {"bounds": False}),
+        ("m --limits", {"limits": True}),
+        ("m --no-limits", {"limits": False}),
+        ("m --limits -1e3 none", {"limits": (-1000.0, None)}),
+        ("m --limits 0 5 --quiet f.csv", {"limits": (0.0, 5.0), "quiet": True, "file": "f.csv"}),
         ("m --quiet --no-quiet", {"quiet": False}),
         ("m -- --level", {"file": "--level"}),
     ],
@@ -128,7 +134,7 @@ def test_the_help_shows_every_argument_once(monkeypatch):
     page = help_page("fighter command", command, ARGUMENTS)
     assert page.startswith("usage: fighter command MODEL [FILE] [flags]\n\nDo something.\n\n")
     assert all(len(line) <= 60 for line in page.splitlines())
-    assert page.count("\n  --") == len(ARGUMENTS) - 2
+    assert page.count("\n  --") == len(ARGUMENTS) - 2 + 1  # two are positional; --no-limits
     assert "the model, whose help has two" in page
     assert "--bounds, --no-bounds" in page
     assert "  --quiet  " in page

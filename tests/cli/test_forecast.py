@@ -147,6 +147,28 @@ def test_detected_bounds_are_printed(tmp_path, capsys):
         assert ("bounds    detected for 'b'" in capsys.readouterr().err) == printed
 
 
+def test_bounds_are_given_as_flags(tmp_path, capsys):
+    table = make_table().assign(c=lambda t: t.a - t.a.mean())
+    table.to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "c.toml").write_text("bounds = [0, inf]")
+    config = ["--config", str(tmp_path / "c.toml")]
+    for flags, line in (
+        (["--bounds", "0", "none"], ["bounds    at least 0, as given"]),
+        (["--bounds", "-1e3", "5"], ["bounds    at least -1000 and at most 5, as given"]),
+        (config, ["bounds    at least 0, as given"]),
+        ([*config, "--bounds"], ["bounds    at least 0 for 'a', 'b'"]),
+        ([*config, "--no-bounds"], []),
+        ([], ["bounds    at least 0 for 'a', 'b'"]),
+    ):
+        assert main(["forecast", str(tmp_path / "t.csv"), *FLAGS, *flags]) == 0
+        printed = capsys.readouterr().err.splitlines()
+        assert [row for row in printed if row.startswith("bounds")] == line
+    for given in ("0", "low high", "none", "5 0"):
+        with suppress(SystemExit):
+            assert main(["forecast", str(tmp_path / "t.csv"), *FLAGS, "--bounds", *given.split()])
+        assert "fighter: --bounds" in capsys.readouterr().err
+
+
 def test_forecast_writes_table_plot_and_model(table, tmp_path, capsys):
     out, plot, save = tmp_path / "new" / "f.csv", tmp_path / "f.png", tmp_path / "model"
     targets = ["--out", out, "--plot", plot, "--save", save, "--quiet"]

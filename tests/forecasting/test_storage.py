@@ -373,6 +373,7 @@ FUTURE = waves(66).assign(holiday=0.0).drop(columns="y").groupby("unique_id").ta
         ("scaler.scale", lambda t: t * 0),
         ("scaler.scale", lambda t: t * math.nan),
         ("scaler.bounds", lambda t: t[:1]),
+        ("scaler.floor", lambda t: t[:1]),
         ("past_scaler.shift", lambda t: t[:0]),
         ("conformal_shifts", lambda t: t[:0]),
         ("conformal_shifts", lambda t: torch.zeros(0)),

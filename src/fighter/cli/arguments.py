@@ -87,8 +87,13 @@ class Argument:
     @property
     def scalars(self) -> list[Any]:
         """The types that one value may have, None aside; numbers are tried before text."""
-        kinds = {_item(member) or member: None for member in self.members if member is not NoneType}
+        kinds = [kind for kind in dict.fromkeys(self._kinds) if kind not in (NoneType, bool)]
         return sorted(kinds, key=lambda kind: kind in (str, Path))
+
+    @property
+    def _kinds(self) -> list[Any]:
+        """The types in its union and in its sequences."""
+        return [kind for member in self.members for kind in _parts(_item(member) or member)]
 
     @property
     def metavar(self) -> str:
@@ -107,8 +112,12 @@ class Argument:
         if self.positional:
             add(self.name, metavar=self.metavar, nargs="*" if self.takes_several else "?")
         elif self.members != [bool]:
-            nargs = "+" if self.takes_several else None
+            switch = bool in self.members  # --bounds, --no-bounds, --bounds 0 none
+            nargs = ("*" if switch else "+") if self.takes_several else None
             add(self.flag, dest=self.name, metavar=self.metavar, nargs=nargs)
+            if switch:
+                turn_off = {"action": "store_false", "help": f"turn {self.flag} off."}
+                add(f"--no-{self.flag[2:]}", dest=self.name, **turn_off)
         elif default is not False:
             add(self.flag, dest=self.name, action=argparse.BooleanOptionalAction)
         else:
@@ -120,13 +129,15 @@ class Argument:
         """Return the value that a text or several stand for."""
         if isinstance(given, bool):
             return given
+        if not given and bool in self.members:
+            return True
         values = [self._convert(text) for text in ([given] if isinstance(given, str) else given)]
         alone = values == [None] or (len(values) == 1 and {*self.scalars} & {*self.members})
         return values[0] if alone else tuple(values)
 
     def _convert(self, text: str) -> Any:
         is_file = _shown(self.kind).metavar in ("FILE", "DIR")
-        if NoneType in self.members and text.casefold() == "none" and not is_file:
+        if NoneType in self._kinds and text.casefold() == "none" and not is_file:
             return None
         choices = [choice for kind in self.scalars for choice in get_args(kind)]
         if text in choices:

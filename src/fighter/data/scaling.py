@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -21,12 +21,16 @@ class Scaler:
     ``Scaler.fit(panel.values[train], panel.observed[train])`` uses the mean and the standard
     deviation, ``kind="minmax"`` the minimum and the range. A constant series has scale 1; a series
     without an observed value has shift 0 and scale 1. The bounds of the series are kept here too,
-    see :func:`~fighter.data.bounds.find_bounds`.
+    see :mod:`fighter.data.bounds`.
     """
+
+    BOUNDS: ClassVar = ("floor", "given_bounds", "bounds")
 
     shift: np.ndarray  # float64 [N] (or [N, P] for covariates)
     scale: np.ndarray
-    bounds: np.ndarray | None = None  # float64 [2, N], in the units of the values
+    bounds: np.ndarray | None = None  # float64 [2, N], in the units of the values: natural ones
+    floor: np.ndarray | None = None  # [2, N]: a lower bound of finished forecasts
+    given_bounds: np.ndarray | None = None  # [2, N]: bounds that the user gave
 
     @classmethod
     def fit(
@@ -69,8 +73,11 @@ class Scaler:
 
     def select(self, series: np.ndarray) -> "Scaler":
         """Return the scaler of the series with these numbers."""
-        bounds = None if self.bounds is None else self.bounds[:, series]
-        return Scaler(self.shift[series], self.scale[series], bounds)
+        picked = {
+            name: array[:, series] if name in self.BOUNDS else array[series]
+            for name, array in self.state().items()
+        }
+        return Scaler(**picked)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return arrays from which :meth:`from_state` makes the same scaler."""

@@ -25,7 +25,9 @@ class Batch(NamedTuple):
     past_covariates: Tensor | None = None  # [B, L, N, P]
     future_covariates: Tensor | None = None  # [B, L + H, N, F]: known over look-back and horizon
     calendar: Tensor | None = None  # [B, L + H, C]
-    bounds: Tensor | None = None  # [2, N]: lower and upper bounds of the series
+    bounds: Tensor | None = None  # [2, N]: natural bounds of the series, lower and upper
+    floor: Tensor | None = None  # [2, N]: a lower bound of finished forecasts
+    given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +46,10 @@ class Windows:
     future_covariates: Tensor | None = None  # [T, N, F]
     calendar: Tensor | None = None  # [T, C]
     bounds: Tensor | None = None  # [2, N]
-    # bool [T, N]: the cells that are targets (default: the observed ones)
-    targets: Tensor | None = None
+    floor: Tensor | None = None  # [2, N]
+    given_bounds: Tensor | None = None  # [2, N]
+    # int64 [2, N]: the first and the last row that a series' targets may begin at
+    origins: Tensor | None = None
 
     def __post_init__(self) -> None:
         if not len(self.starts):
@@ -123,14 +127,17 @@ class Windows:
         if self.observed is not None:
             seen = _cut(self.observed, start, size)
             past_observed, future_observed = seen.split([self.lookback, self.horizon], dim=1)
-        if self.targets is not None:
-            future_observed = _cut(self.targets, start, size)[:, self.lookback :]
+        if self.origins is not None:
+            first = start[:, None] + self.lookback
+            counted = ((first >= self.origins[0]) & (first <= self.origins[1]))[:, None]
+            counted = counted.expand(-1, self.horizon, -1)
+            future_observed = counted if future_observed is None else future_observed & counted
         return Batch(
             past, future, past_observed, future_observed, start,
             _cut(self.past_covariates, start, self.lookback),
             _cut(self.future_covariates, start, size),
             _cut(self.calendar, start, size),
-            self.bounds,
+            self.bounds, self.floor, self.given_bounds,
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:

@@ -8,7 +8,7 @@ from operator import itemgetter
 import torch
 from torch import Tensor
 
-from ..data.bounds import clamp_to_bounds
+from ..data.bounds import clamp_finished
 from ..data.windows import Batch
 from ..models import ForecastNet
 from .trace import LayerTrace, traces
@@ -69,7 +69,7 @@ def trace_windows(
         terms["bias"] = float(trace.constant) * unit
         forecast = sum(terms.values()) + float(sources.sum()) * unit
         everywhere = torch.full((1, 1, count, 1), forecast, dtype=torch.float64)
-        clamped = float(clamp_to_bounds(everywhere.to(z.device), batch)[0, 0, series, 0])
+        clamped = float(clamp_finished(everywhere.to(z.device), batch)[0, 0, series, 0])
         if clamped != forecast:
             terms["bound"], forecast = clamped - forecast, clamped
         yield WindowTrace(forecast, terms, sources * unit, trace.layers, unit)

@@ -33,8 +33,10 @@ class Frame(Settings):
             and of the week (default: True).
         reversion: learn how quickly forecasts revert to the series' long-run mean and variance
             (default: True).
-        bounds: detect natural bounds of a series, such as zero for rainfall, and keep forecasts
-            within them (default: True).
+        bounds: keep forecasts within the bounds of their series: natural ones that are detected,
+            such as zero for rainfall, and zero for a series that was never negative. Or two
+            numbers, the lower and the upper bound of all series; None for no bound on a side
+            (default: True).
         smoothing: mix the network with exponential smoothing, by their errors on validation rows
             (default: only for Fighter).
     """
@@ -42,7 +44,7 @@ class Frame(Settings):
     cycle: int | str | None = "auto"
     calendar: bool = True
     reversion: bool = True
-    bounds: bool = True
+    bounds: bool | tuple[float | None, float | None] = True
     smoothing: bool | None = None
 
     def __post_init__(self) -> None:
@@ -52,8 +54,10 @@ class Frame(Settings):
             )
         if self.cycle not in ("auto", None):
             check_count("cycle", self.cycle)
-        for name in ("calendar", "reversion", "bounds"):
+        for name in ("calendar", "reversion"):
             check_bool(name, getattr(self, name))
+        if not isinstance(self.bounds, bool):
+            object.__setattr__(self, "bounds", _check_bounds(self.bounds))
         if self.smoothing is not None:
             check_bool("smoothing", self.smoothing)
 
@@ -263,6 +267,25 @@ class Config:
             return tuple(sorted({float(q) for q in quantiles}))
         tails = [(100 - level) / 200 for level in as_list(self.level)]
         return tuple(sorted({round(q, 6) for tail in tails for q in (tail, 1 - tail)}))
+
+
+def _check_bounds(given: Any) -> tuple[float | None, float | None]:
+    """Return given bounds as (low, high), None where there is none, or raise."""
+    needed = "True, False, or a lower and an upper bound, of which one may be None"
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise FighterError(f"needs {needed}", argument="bounds", value=given)
+    sides = []
+    for side, none in zip(given, (-inf, inf), strict=True):
+        if side is not None:
+            check_number("bounds", side, needed, lambda x: abs(x) < inf or x == none)  # noqa: B023
+        sides.append(None if side in (None, none) else float(side))
+    low, high = sides
+    if low is None and high is None:
+        raise FighterError(f"needs {needed}", argument="bounds", value=given)
+    if low is not None and high is not None and low >= high:
+        reason = "needs a lower bound that is below the upper one"
+        raise FighterError(reason, argument="bounds", value=given)
+    return low, high
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..data import Batch, Panel, forecast_table
-from ..data.bounds import to_table_units
+from ..data.bounds import clamp_finished, to_table_units
 from ..data.columns import listing
 from ..data.forecast_table import drop_column
 from ..errors import FighterError, check_count, warn_user
@@ -116,7 +116,7 @@ def scores(fitted: Fitted, panel: Panel, last: int | None = None) -> dict[str, n
         seen = np.ones(target.shape, bool)
         if batch.future_observed is not None:
             seen = batch.future_observed.cpu().numpy()
-        error = np.abs(target - y[..., 0].cpu().numpy())
+        error = np.abs(target - clamp_finished(y, batch)[..., 0].cpu().numpy())
         measured = {"scaled_mae": error, "scaled_mse": error**2}
         quantiles = fitted.finish(y, batch, ids, scaler)[..., 1:]
         target = to_table_units(batch.future[..., None], batch, scaler)[..., 0]
@@ -173,6 +173,6 @@ def window_errors(forecasts: Iterable[tuple[Batch, Tensor]]) -> np.ndarray:
     for batch, y in forecasts:
         seen = batch.future_observed
         seen = torch.ones_like(batch.future, dtype=torch.bool) if seen is None else seen
-        error = (y[..., 0] - batch.future).double() * seen
+        error = (clamp_finished(y, batch)[..., 0] - batch.future).double() * seen
         parts.append(torch.stack([error.square(), error.abs(), seen.double()]).sum((2, 3)))
     return torch.cat(parts, 1).cpu().numpy()

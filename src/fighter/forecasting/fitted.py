@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
-from ..data.bounds import clamp_to_bounds, to_table_units
+from ..data.bounds import clamp_finished, describe_bounds, to_table_units
 from ..data.columns import listing
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
@@ -29,7 +29,7 @@ from .history import complete, join, positions, warn_if_unseen
 from .preprocessing import (
     Preprocessing,
     borrow_static,
-    held_cells,
+    held_rows,
     split_windows,
     with_targets,
 )
@@ -159,13 +159,13 @@ class Fitted:
         return self._to_forecast(panel, times, self._outputs_after(panel, known))
 
     def finish(self, y: Tensor, batch: Batch, ids: tuple, scaler: Scaler) -> np.ndarray:
-        """Calibrate and sort the quantiles and convert to the units of the table.
+        """Calibrate and sort the quantiles, clamp, and convert to the units of the table.
 
         ``y`` is ``[batch, H, N, outputs]``, as the network gives it.
         """
         if self.plan.quantiles:
-            y = clamp_to_bounds(adjust(y, self.shifts_of(ids), self.plan.quantiles), batch)
-        return to_table_units(y, batch, scaler)
+            y = adjust(y, self.shifts_of(ids), self.plan.quantiles)
+        return to_table_units(clamp_finished(y, batch), batch, scaler)
 
     def outputs(
         self, windows: Windows, panel: Panel, scaler: Scaler, start_step: int, first_row: int = 0
@@ -217,11 +217,12 @@ class Fitted:
         outputs = self.finish(y, batch, whole.ids, scaler)[0]
         if not self.plan.model.trainable:  # scaling and back would change the last digits
             seen = whole.observed.any(0)  # a series that is not keeps its mean
-            plain = Scaler(np.zeros_like(scaler.shift), np.ones_like(scaler.scale), scaler.bounds)
+            none, one = np.zeros_like(scaler.shift), np.ones_like(scaler.scale)
+            plain = replace(scaler, shift=none, scale=one)
             rows = slice(len(whole.times) - self.plan.horizon, None)
             windows = self.preprocessing.windows(whole, self.plan, self.device, plain, rows)
-            ((_, y),) = forecast(self.network, windows, start_step)
-            outputs[:, seen, 0] = y[0, ..., 0].cpu().numpy()[:, seen]
+            ((batch, y),) = forecast(self.network, windows, start_step)
+            outputs[:, seen, 0] = clamp_finished(y, batch)[0, ..., 0].cpu().numpy()[:, seen]
         return outputs[:, positions(panel.ids, whole.ids)]
 
     def _to_forecast(self, panel: Panel, times: np.ndarray, y: np.ndarray) -> Forecast:
@@ -266,7 +267,7 @@ def fit_panel(
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     rows = panel.length - plan.validation
-    held = held_cells(panel, plan.validation, plan.horizon)
+    held = held_rows(panel, plan.validation, plan.horizon)
     preprocessing = (
         start.preprocessing if start else Preprocessing.fit(panel, rows, config.frame.bounds, held)
     )
@@ -325,10 +326,8 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
         f"network   {plan.model.describe()}; {size:,} parameters",
     ]
-    if preprocessing.scaler.bounds is not None:
-        pairs = zip(preprocessing.ids, preprocessing.scaler.bounds.T, strict=True)
-        bounded = [name for name, bounds in pairs if np.isfinite(bounds).any()]
-        lines += [f"bounds    detected for {listing(bounded, 3)}"] * bool(bounded)
+    if bounds := describe_bounds(preprocessing.scaler, preprocessing.ids):
+        lines.append(f"bounds    {bounds}")
     return "\n".join(map(fill, lines))
 
 

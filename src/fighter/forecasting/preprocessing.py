@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..data import Panel, Scaler, Scheme, Windows
-from ..data.bounds import find_bounds
+from ..data.bounds import Wanted, with_bounds
 from ..data.columns import listing
 from ..errors import FighterError
 from .autoconfig import Plan
@@ -27,20 +27,22 @@ class Preprocessing:
 
     @classmethod
     def fit(
-        cls, panel: Panel, rows: int, bounds: bool = False, held: np.ndarray | None = None
+        cls, panel: Panel, rows: int, bounds: Wanted = False, held: np.ndarray | None = None
     ) -> "Preprocessing":
-        """Fit scales, and natural bounds if asked for, on the first ``rows`` rows (training).
+        """Fit scales and the ``bounds`` asked for on the first ``rows`` rows (training).
 
-        ``held`` marks cells before them that are held out all the same, ``[T, N]``.
+        ``held`` is the number of rows that are held out at the end of each series, where series
+        end at different rows.
         """
-        seen = panel.observed[:rows] if held is None else panel.observed[:rows] & ~held[:rows]
-        scaler = Scaler.fit(panel.values[:rows], seen)
+        seen = panel.observed[:rows]
+        if held is not None:
+            seen = seen & (np.arange(rows)[:, None] < panel.ends - held)
+        scaler = _fit_series(panel.values[:rows], seen, bounds)
         late = ~seen.any(0)  # a series that starts later has only its own rows
         if late.any():
-            own = Scaler.fit(panel.values[:, late], panel.observed[:, late])
-            scaler.shift[late], scaler.scale[late] = own.shift, own.scale
-        if bounds:
-            scaler = replace(scaler, bounds=find_bounds(panel.values[:rows], seen))
+            own = _fit_series(panel.values[:, late], panel.observed[:, late], bounds)
+            for name, array in own.state().items():
+                getattr(scaler, name)[..., late] = array
         return cls(
             panel.ids,
             panel.scheme,
@@ -76,16 +78,14 @@ class Preprocessing:
         if panel.ids == self.ids:
             return self.scaler
         place = {name: i for i, name in enumerate(self.ids)}
-        own = Scaler.fit(panel.values, panel.observed)
-        known = [(i, place[name]) for i, name in enumerate(panel.ids) if name in place]
-        for here, there in known:
-            own.shift[here], own.scale[here] = self.scaler.shift[there], self.scaler.scale[there]
-        if self.scaler.bounds is None:
-            return own
-        bounds = find_bounds(panel.values, panel.observed)
-        for here, there in known:
-            bounds[:, here] = self.scaler.bounds[:, there]
-        return replace(own, bounds=bounds)
+        given, trained = self.scaler.given_bounds, self.scaler.state()
+        wanted = self.scaler.bounds is not None if given is None else (given[0, 0], given[1, 0])
+        own = _fit_series(panel.values, panel.observed, wanted).state()
+        here = [i for i, name in enumerate(panel.ids) if name in place]
+        there = [place[panel.ids[i]] for i in here]
+        for name, array in trained.items():
+            own[name][..., here] = array[..., there]
+        return Scaler(**{name: own[name] for name in trained})  # older models have no floor
 
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
@@ -120,8 +120,10 @@ class Preprocessing:
                 rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
-        if scaler.bounds is not None and np.isfinite(scaler.bounds).any():
-            rest["bounds"] = tensor(scaler.transform(scaler.bounds.astype(panel.values.dtype)))
+        for name in Scaler.BOUNDS:
+            bounds = getattr(scaler, name)
+            if bounds is not None and np.isfinite(bounds).any():
+                rest[name] = tensor(scaler.transform(bounds.astype(panel.values.dtype)))
         return Windows.over(
             values if observed is None else values * observed,
             observed, plan.lookback, plan.horizon, rows, 1, **rest,
@@ -142,32 +144,35 @@ class Preprocessing:
 
 def with_targets(windows: Windows) -> Windows:
     """Keep the windows to learn from: those with an observed past and an observed target."""
-    begin = windows.starts
-    middle, end = begin + windows.lookback, begin + windows.lookback + windows.horizon
-    useful = torch.ones_like(begin, dtype=torch.bool)
-    targets = windows.observed if windows.targets is None else windows.targets
-    for cells, first, stop in ((windows.observed, begin, middle), (targets, middle, end)):
-        if cells is not None:
-            seen = cells.any(1).long().cumsum(0)
-            seen = torch.cat([seen.new_zeros(1), seen])
-            useful &= seen[stop] > seen[first]
-    return replace(windows, starts=begin[useful])
+    if windows.observed is None and windows.origins is None:
+        return windows
+    seen = windows.observed
+    seen = torch.ones_like(windows.values, dtype=torch.bool) if seen is None else seen
+    begin, middle = windows.starts, windows.starts + windows.lookback
+    past = seen.any(1).long().cumsum(0)
+    past = torch.cat([past.new_zeros(1), past])
+    useful = past[middle] > past[begin]
+    counts = torch.cat([seen.new_zeros(1, seen.shape[1]).long(), seen.long().cumsum(0)])
+    target = counts[middle + windows.horizon] > counts[middle]  # [windows, N]
+    if windows.origins is not None:
+        first, last = windows.origins
+        target &= (middle[:, None] >= first) & (middle[:, None] <= last)
+    return replace(windows, starts=begin[useful & target.any(1)])
 
 
-def held_cells(panel: Panel, validation: int, horizon: int) -> np.ndarray | None:
-    """Mark the validation cells of each series, ``[T, N]``, where series end at different rows.
+def held_rows(panel: Panel, validation: int, horizon: int) -> np.ndarray | None:
+    """Return how many rows are held out at the end of each series, ``[N]``.
 
-    They are the last rows of the series itself: as many as the table has validation rows, but for
-    shorter series the same share of their own length. None if all series end with the table.
+    They are the last rows of the series itself: the same share of its length as the validation
+    rows are of the table, at least one horizon, and none if less than two horizons would be left.
+    None if all series end with the table.
     """
     if (panel.ends == panel.length).all() or not validation:
         return None
-    begins = panel.observed.argmax(0)
-    own = panel.ends - begins
-    count = np.maximum(np.round(validation / panel.length * own), horizon)
-    count = np.where(own >= 2 * horizon, np.minimum(count, validation), 0)
-    rows = np.arange(panel.length)[:, None]
-    return (rows >= panel.ends - count) & (rows < panel.ends)
+    own = panel.ends - panel.observed.argmax(0)
+    wanted = np.round(validation / panel.length * own).astype(np.int64)
+    wanted = np.clip(wanted, horizon, max(validation, horizon))
+    return np.where(own >= wanted + 2 * horizon, wanted, np.where(own >= 3 * horizon, horizon, 0))
 
 
 def split_windows(
@@ -175,16 +180,23 @@ def split_windows(
 ) -> tuple[Windows, Windows]:
     """Return the training and the validation windows.
 
-    ``held`` marks the validation cells, see :func:`held_cells`; where it is None, they are the
-    cells from row ``rows`` on.
+    The targets of the former lie before the rows that are held out, those of the latter in them:
+    the last rows of each series, see :func:`held_rows`, or if ``held`` is None the rows from
+    ``rows`` on.
     """
     if held is None:
         windows = with_targets(windows)
         return windows.within(slice(0, rows)), windows.within(slice(rows, None))
-    masks = (panel.observed & ~held, panel.observed & held)
+    first_held, horizon = panel.ends - held, windows.horizon
+    spans = (
+        (np.zeros_like(held), first_held - horizon),
+        (np.where(held > 0, first_held, panel.length), panel.ends - horizon),
+    )
     training, validation = (
-        with_targets(replace(windows, targets=torch.from_numpy(mask).to(windows.device)))
-        for mask in masks
+        with_targets(
+            replace(windows, origins=torch.from_numpy(np.stack(span)).to(windows.device))
+        )
+        for span in spans
     )
     return training, validation
 
@@ -207,6 +219,11 @@ def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
         return future
     static = np.broadcast_to(panel.static, (len(future), *panel.static.shape))
     return np.concatenate([future, static], 2)
+
+
+def _fit_series(values: np.ndarray, observed: np.ndarray, bounds: Wanted) -> Scaler:
+    """Fit the scale of each series and find its bounds."""
+    return with_bounds(Scaler.fit(values, observed), values, observed, bounds)
 
 
 def _fit_columns(columns: np.ndarray) -> Scaler:

@@ -186,8 +186,10 @@ def _check_numbers(
         finite = np.isfinite(scaler.shift).all() and np.isfinite(scaler.scale).all()
         if not fine or not finite or not (scaler.scale > 0).all():
             raise ValueError(f"{name} is not a scale of {size} columns")
-        if scaler.bounds is not None and scaler.bounds.shape != (2, *size):
-            raise ValueError(f"{name} has bounds of shape {scaler.bounds.shape}")
+        for kind in Scaler.BOUNDS:
+            bounds = getattr(scaler, kind)
+            if bounds is not None and bounds.shape != (2, *size):
+                raise ValueError(f"{name} has {kind} of shape {bounds.shape}")
     if shifts is not None:
         check_finite({"conformal_shifts": shifts})
         if shifts.shape != (series, len(plan.quantiles)) or not shifts.is_floating_point():
