@@ -13,6 +13,7 @@ from ..data.panel import Panel
 from ..errors import FighterError
 from ..models import Fighter, ModelConfig
 from ..models.naive import SeasonalNaive
+from ..models.smoothing import MEMORY
 from .config import Config
 
 MEMBERS = 4
@@ -37,8 +38,10 @@ class Plan:
     lr: float = 1e-3
     cycle_before_norm: bool = False  # remove the cycle before windows are normalised
     reversion: bool = False
+    halves: bool = False  # only half of the members use reversion
     discount: float = 0.0  # per step
     smoothing: bool = False  # mix with exponential smoothing
+    seasons: tuple[int, ...] = ()  # that smoothing knows
     trained: bool = True  # False if the rows are too few for a network
     network_share: float = 1.0  # mean over the series; the rest is smoothing
     errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
@@ -87,8 +90,10 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         else training.lr,
         cycle_before_norm=frame.reversion and choose_cycle_before_norm(panel, lookback, cycle),
         reversion=frame.reversion,
+        halves=frame.reversion and getattr(model, "members", 1) % 2 == 0,
         discount=choose_discount(training.discount, season),
         smoothing=smoothing,
+        seasons=smoothing_seasons(panel) if smoothing else (),
         trained=not smoothing or enough_to_train(panel, rows, lookback, horizon),
     )
 
@@ -103,6 +108,12 @@ def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> boo
     """Tell whether a network can learn from the training rows, and be tested on the others."""
     windows = rows - lookback - horizon + 1
     return panel.length > rows and windows * panel.n_series >= FEWEST_WINDOWS
+
+
+def smoothing_seasons(panel: Panel) -> tuple[int, ...]:
+    """Return the seasons that smoothing knows: at most two that the table holds twice."""
+    longest = int(panel.observed.sum(0).max())
+    return tuple(m for m in panel.freq.season if m > 1 and 2 * m <= min(longest, MEMORY))[:2]
 
 
 def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:

@@ -13,13 +13,14 @@ from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
 from ..models.smoothing import MEMORY, Smoothed, smooth
 from ..training import forecast
+from ..training.inference import autocast
 from .autoconfig import Plan
 
 SHARES = torch.linspace(0, 1, 11)
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
 MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
-PRIOR = 1.0  # windows of a prior that prefers neither forecast
+PRIOR = 0.1  # of a share of 0 or 1, in windows
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -136,32 +137,43 @@ def usual_extremes(training: Windows) -> Float[Tensor, "2 series"]:
 
 
 def choose_shares(
-    network: Points, local: Points, target: Points, seen: Points
-) -> tuple[Float[Tensor, "series"], dict[str, float]]:
-    """Choose the network's share in each series by the absolute errors on validation windows.
+    first: Points, second: Points, target: Points, seen: Points
+) -> tuple[Float[Tensor, "series"], tuple[float, float, float]]:
+    """Choose the share of the first of two forecasts in their mean, for each series.
 
-    The errors of a series count more the more windows it has; those of all series together, and a
-    prior that prefers neither forecast, count like a few windows. Also returns the mean absolute
-    errors of network, smoothing and both mixed.
+    It has the smallest absolute error on validation windows. The errors of a series count more the
+    more windows it has; those of all series together, and a prior for equal shares, count like a
+    few windows. Also returns the mean absolute errors of the first, the second and both mixed.
     """
     horizon, count = target.shape[1], seen.sum((0, 1))
     errors = torch.stack(
-        [((target - s * network - (1 - s) * local).abs() * seen).sum((0, 1)) for s in SHARES]
+        [((target - s * first - (1 - s) * second).abs() * seen).sum((0, 1)) for s in SHARES]
     ) / count.clamp(min=1)  # [shares, N]
-    global LAST_CURVE
-    LAST_CURVE = [round(float(v), 5) for v in (errors / errors.mean(0).clamp(min=1e-9))[:, count > 0].mean(1)]
-    level = errors.mean(0).clamp(min=1e-9)
     known = count > 0
-    relative = torch.where(known, errors / level, 1.0)
-    pooled = relative[:, known].mean(1, keepdim=True) if known.any() else relative[:, :1]
+    relative = torch.where(known, errors / errors.mean(0).clamp(min=1e-9), 1.0)
+    pooled = relative[:, known].mean(1, keepdim=True)
     windows = count / horizon
     independent = windows.clamp(max=1) + (windows - 1).clamp(min=0) / horizon
-    prior = (2 * SHARES - 1).square()[:, None] * PRIOR * 0.1
+    prior = PRIOR * (2 * SHARES - 1).square()[:, None]
     chosen = (independent * relative + POOLED * pooled + prior).argmin(0)
-    errors = errors[:, known]
-    mixed = errors.gather(0, chosen[known][None]) if known.any() else errors[:1]
-    scores = {"network": errors[-1], "smoothing": errors[0], "mixed": mixed}
-    return SHARES[chosen], {name: round(float(e.mean()), 6) for name, e in scores.items()}
+    each = (errors[-1], errors[0], errors.gather(0, chosen[None])[0])
+    a, b, mixed = (round(float(e[known].mean()), 6) for e in each)
+    return SHARES[chosen], (a, b, mixed)
+
+
+def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> None:
+    """Choose how much the members with reversion count beside those without."""
+    parts = []
+    for index in (sample := recent(validation).thin(MOST_WINDOWS)).batches(sample.eval_batch_size):
+        batch = sample.gather(index)
+        with torch.no_grad(), autocast(sample.device):
+            y = network(batch, batch.start + start_step, per_member=True)[..., 0]
+        plain, reverted = clamp_to_bounds(y.to(batch.past)[..., None], batch)[..., 0].chunk(2)
+        parts.append([reverted.mean(0).cpu(), plain.mean(0).cpu(), *_truth(batch)])
+    shares, _ = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
+    if len(network.reverting) != len(shares):
+        shares = shares.mean(0, keepdim=True)
+    network.reverting.copy_(shares)
 
 
 def error_quantiles(
@@ -201,12 +213,12 @@ def make_blend(
     start_step: int,
 ) -> tuple[Plan, Blend]:
     """Choose how the network is mixed with smoothing; return that, and the plan that tells it."""
-    series, seasons = panel.n_series, smoothing_seasons(panel)
+    series = panel.n_series
     blend = Blend(
         torch.zeros(series),
         torch.ones(2, series),
         torch.zeros(plan.horizon, len(plan.quantiles)),
-        seasons,
+        plan.seasons,
     )
     if windows is None or not len(windows):
         return replace(plan, network_share=0.0), blend
@@ -214,7 +226,8 @@ def make_blend(
         sample = recent(windows).thin(MOST_WINDOWS)
         smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
         batch = sample.gather(torch.arange(len(sample), device=sample.device))
-        target, seen = _targets(batch, scaler)
+        target, seen = (each.double() for each in _truth(batch))
+        target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
         blend = replace(blend, spread=error_quantiles(smoothed, target, seen, plan.quantiles))
     if not plan.trained or training is None or validation is None or not len(validation):
         return replace(plan, network_share=0.0), blend
@@ -223,11 +236,10 @@ def make_blend(
     parts = []
     for batch, y in forecast(network, sample, start_step):
         local = blend.local(smoothed.at(batch.start + plan.lookback), scaler)
-        seen = batch.future_observed
-        seen = torch.ones_like(batch.future) if seen is None else seen.to(batch.future)
         local = clamp_to_bounds(local.to(batch.past), batch)
-        parts.append([y[..., 0].cpu(), local[..., 0].cpu(), batch.future.cpu(), seen.cpu()])
+        parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])
     share, errors = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
+    errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     return plan, replace(blend, share=share, usual=usual_extremes(training))
 
@@ -238,15 +250,8 @@ def recent(windows: Windows) -> Windows:
     return replace(windows, starts=windows.starts[windows.starts >= last])
 
 
-def smoothing_seasons(panel: Panel) -> tuple[int, ...]:
-    """Return the seasons that smoothing knows: at most two that the table holds twice."""
-    longest = int(panel.observed.sum(0).max())
-    return tuple(m for m in panel.freq.season if 1 < m and 2 * m <= min(longest, MEMORY))[:2]
-
-
-def _targets(batch: Batch, scaler: Scaler) -> tuple[Points, Points]:
-    """Return the targets in the units of the table, and which of them are observed."""
-    scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
+def _truth(batch: Batch) -> tuple[Points, Points]:
+    """Return the targets, and 1 where they are observed."""
     seen = batch.future_observed
-    seen = torch.ones_like(batch.future) if seen is None else seen
-    return batch.future.cpu().double() * scale + shift, seen.cpu().double()
+    seen = torch.ones_like(batch.future) if seen is None else seen.to(batch.future)
+    return batch.future.cpu(), seen.cpu()

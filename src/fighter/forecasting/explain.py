@@ -1,15 +1,17 @@
 """Forecasts of a fitted model as graphs and as a page, in the names and units of its table."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from ..data import Panel
-from ..data.bounds import to_table_units
+from ..data import Batch, Panel
+from ..data.bounds import clamp_finished, clamp_to_bounds, to_table_units
 from ..data.columns import listing
 from ..errors import FighterError, check_count
 from ..explain import (
@@ -21,6 +23,7 @@ from ..explain import (
     trace_windows,
 )
 from ..explain.page import Outlook, write_page
+from ..models.smoothing import MEMORY, attribute
 from .fitted import Fitted, group_by_end
 from .history import positions
 
@@ -140,25 +143,45 @@ def _explain_together(
     targets = [(places[series], int(step)) for series, step in targets]
     first, start_step = len(whole.times) - plan.horizon, preprocessing.start_step(whole)
     batch = windows.gather(windows.starts.new_zeros(1))
-    rows = slice(first - plan.lookback, first)
-    past = np.where(whole.observed[rows], whole.values[rows], np.nan)
-    node_names = partial(_node_names, fitted, whole.times[rows], whole)
+    looked = slice(first - plan.lookback, first)
+    node_names = partial(_node_names, fitted, whole.times[looked], whole)
+    local = _Local(fitted, fitted.served(panel), whole, looked, batch)
     shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
     cells = [(series, step - 1) for series, step in targets]
-    traces = trace_windows(fitted.network, batch, batch.start + start_step, cells)
+    clamp = clamp_finished if local.blend is None else clamp_to_bounds
+    traces: Iterable[WindowTrace | None] = repeat(None, len(cells))
+    if not local.alone:
+        position = batch.start + start_step
+        traces = trace_windows(fitted.network, batch, position, cells, clamp)
     for (series, step), trace in zip(targets, traces, strict=True):
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
-        terms = {name: value * scale for name, value in trace.terms.items()}
-        terms["level"] += shift
-        forecast = trace.forecast * scale + shift
-        if "bound" in terms:  # the forecast equals the bound to the last digit
-            held = batch.past.new_full((1, 1, whole.n_series, 1), trace.forecast)
-            exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
-            terms["bound"], forecast = terms["bound"] + exact - forecast, exact
-        if not shared:
-            shared = [
+        share = local.shares[series]
+        terms, forecast, layers = {"level": 0.0}, 0.0, ()
+        sources = np.zeros((1, *local.past.shape))
+        if trace is not None:
+            terms = {name: value * scale * share for name, value in trace.terms.items()}
+            terms["level"] += shift * share
+            forecast = (trace.forecast * scale + shift) * share
+            found = trace.sources.cpu().numpy() * (scale * share)
+            sources = np.zeros((len(found), *local.past.shape))
+            sources[:, len(local.past) - plan.lookback :] = found
+            shared = shared or [
                 (_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers
             ]
+            layers = _layers(trace, shared, node_names, series, scale * share)
+        if share < 1:
+            path, parts, level = local.split(series)
+            forecast += (1 - share) * path[step - 1]
+            terms["level"] += (1 - share) * level
+            sources[0, len(local.past) - parts.shape[1] :, series] += (1 - share) * parts[step - 1]
+        # A forecast at a bound equals it to the last digit.
+        held = batch.past.new_full((1, 1, whole.n_series, 1), (forecast - shift) / scale)
+        held = clamp_finished(held, batch)
+        if "bound" in terms or float(held[0, 0, series, 0]) != float((forecast - shift) / scale):
+            exact = float(to_table_units(held, batch, scaler)[0, 0, series, 0])
+            if abs(exact - forecast) > 1e-6 * max(abs(forecast), scale) or "bound" in terms:
+                terms["bound"] = terms.get("bound", 0.0) + exact - forecast
+                forecast = exact
         yield TemporalGraph(
             target=whole.ids[series],
             step=step,
@@ -166,14 +189,53 @@ def _explain_together(
             forecast=forecast,
             terms=terms,
             ids=whole.ids,
-            times=whole.times[rows],
-            past=past,
-            sources=trace.sources.cpu().numpy() * scale,
-            layers=_layers(trace, shared, node_names, series, scale),
+            times=local.times,
+            past=local.past,
+            sources=sources,
+            layers=layers,
             freq=panel.freq,
             axis=panel.axis,
             like=like,
         )
+
+
+class _Local:
+    """The rows that a forecast looks back at, and what smoothing took from them."""
+
+    def __init__(self, fitted: Fitted, panel: Panel, whole: Panel, looked: slice, batch: Batch):
+        self.blend, self.horizon = fitted.blend_of(whole.ids), fitted.plan.horizon
+        self.times = whole.times[looked]
+        self.past = np.where(whole.observed[looked], whole.values[looked], np.nan)
+        self.shares = np.ones(whole.n_series)
+        self.alone = False
+        if self.blend is None:
+            return
+        self.shares = self.blend.shares(batch)[0, 0, :, 0].cpu().double().numpy()
+        self.alone = not bool(self.blend.share.any())
+        self.panel = panel.slice(max(panel.length - MEMORY, 0), None)
+        self.levels = np.where(
+            np.isnan(self.past).all(0),
+            fitted.preprocessing.scaler_of(panel).shift,
+            np.nan_to_num(self.past).sum(0) / np.maximum((~np.isnan(self.past)).sum(0), 1),
+        )
+        if self.panel.length > len(self.times):
+            self.times = self.panel.times
+            self.past = np.where(self.panel.observed, self.panel.values, np.nan)
+        self.found: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
+
+    def split(self, series: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return the forecast of smoothing ``[H]``, its parts ``[H, rows]`` and its level."""
+        if series not in self.found and self.blend is not None:
+            level = float(self.levels[series])
+            path, parts = attribute(
+                torch.from_numpy(self.panel.values[:, series].copy()),
+                torch.from_numpy(self.panel.observed[:, series].copy()),
+                self.blend.seasons,
+                self.horizon,
+                level,
+            )
+            self.found[series] = path.numpy(), parts.numpy(), level
+        return self.found[series]
 
 
 def _weights(parts: HopParts) -> np.ndarray:

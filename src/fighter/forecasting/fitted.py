@@ -21,8 +21,8 @@ from ..training import Recipe, World, forecast, train
 from ..training.calibration import FEW_WINDOWS, adjust, calibrate, sample_windows
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
-from .blend import Blend, make_blend, mixed_forecasts, recent
 from .autoconfig import Plan, check_rows, continue_plan, make_plan
+from .blend import Blend, make_blend, mixed_forecasts, recent, weigh_halves
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
@@ -304,6 +304,8 @@ def fit_panel(
             **places,
         )
     network.eval()
+    if plan.trained and network.halves and validation is not None and len(validation):
+        weigh_halves(network, validation, start_step)
     blend = None
     if plan.smoothing:
         plan, blend = make_blend(
@@ -483,6 +485,7 @@ def build_network(plan: Plan, panel: Panel) -> ForecastNet:
         cycle_before_norm=plan.cycle_before_norm,
         reversion=plan.reversion,
         covariates=(panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1]),
+        halves=plan.halves,
     )
 
 

@@ -193,9 +193,7 @@ def split_windows(
         (np.where(held > 0, first_held, panel.length), panel.ends - horizon),
     )
     training, validation = (
-        with_targets(
-            replace(windows, origins=torch.from_numpy(np.stack(span)).to(windows.device))
-        )
+        with_targets(replace(windows, origins=torch.from_numpy(np.stack(span)).to(windows.device)))
         for span in spans
     )
     return training, validation

@@ -25,6 +25,7 @@ from ..data.forecast_table import LIBRARIES, forecast_table
 from ..data.frequency import season_lengths
 from ..models import MODELS, ModelConfig
 from .autoconfig import Plan
+from .blend import Blend
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network
 from .preprocessing import Preprocessing
@@ -32,6 +33,7 @@ from .preprocessing import Preprocessing
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
+_BLEND = ("share", "usual", "spread")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -60,6 +62,9 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tensors |= to_tensors(name, scaler.state())
     if fitted.conformal_shifts is not None:
         tensors["conformal_shifts"] = fitted.conformal_shifts
+    if fitted.blend is not None:
+        parts = {name: getattr(fitted.blend, name) for name in _BLEND}
+        tensors |= to_tensors("blend", parts)
     return config, tensors
 
 
@@ -93,7 +98,29 @@ def unpack(
     _check_plan(plan, settings, context)
     _check_numbers(preprocessing, shifts, plan, context)
     network = rebuild(lambda: build_network(plan, context), vars(plan.model), weights)
-    return Fitted(settings, plan, preprocessing, network, shifts, context, device, [])
+    blend = _read_blend(strip_prefix("blend", tensors), plan, context.n_series)
+    return Fitted(settings, plan, preprocessing, network, shifts, context, device, [], blend)
+
+
+def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend | None:
+    """Return how network and smoothing are mixed; models before 0.3 have no smoothing."""
+    if not plan.smoothing:
+        return None
+    sizes = {
+        "share": (series,),
+        "usual": (2, series),
+        "spread": (plan.horizon, len(plan.quantiles)),
+    }
+    for name, size in sizes.items():
+        if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
+            raise ValueError(f"blend.{name} is not of size {size}")
+    check_finite(tensors)
+    if (
+        not ((tensors["share"] >= 0) & (tensors["share"] <= 1)).all()
+        or min(plan.seasons, default=2) < 2
+    ):
+        raise ValueError("blend.share is no share, or a season is shorter than 2 steps")
+    return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
 
 
 def _read_context(

@@ -71,6 +71,7 @@ class Window(NamedTuple):
     level: Tensor  # forecast = scale · ŷ + level + cycle, [batch, horizon or 1, series]
     scale: Tensor
     cycle: Tensor  # the cycle over the horizon in data units, if removed before normalisation
+    mean: Tensor  # of the look-back, without reversion, [batch, 1, series]
 
 
 class ForecastNet(nn.Module):
@@ -104,7 +105,11 @@ class ForecastNet(nn.Module):
             (default: False).
         covariates: number of past covariates, and of future and static ones together
             (default: none).
+        halves: only the second half of the core's members uses reversion; ``reverting``, chosen
+            after training, is the share of that half in the forecast (default: False).
     """
+
+    reverting: Tensor
 
     def __init__(
         self,
@@ -115,6 +120,7 @@ class ForecastNet(nn.Module):
         cycle_before_norm: bool = False,
         reversion: bool = False,
         covariates: tuple[int, int] = (0, 0),
+        halves: bool = False,
     ):
         super().__init__()
         task = core.task
@@ -126,6 +132,9 @@ class ForecastNet(nn.Module):
         self.affine = Affine(task.series) if normalise and series_specific else None
         own = task.series if series_specific else 1
         self.reversion = Reversion(task.horizon, own) if normalise and reversion else None
+        self.halves = halves and self.reversion is not None and core.members % 2 == 0
+        if self.halves:
+            self.register_buffer("reverting", torch.full((own,), 0.5))
         self.cycle_before_norm = cycle_before_norm and self.cycle is not None
         self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
 
@@ -140,11 +149,29 @@ class ForecastNet(nn.Module):
                 not their mean (default: False).
         """
         window = self.window(batch, position)
-        y = self.inside(window.z, window.before, window.after, batch, per_member)
-        y = y * window.scale[..., None] + (window.level + window.cycle)[..., None]
+        y = self.inside(window.z, window.before, window.after, batch, per_member or self.halves)
+        if self.halves:
+            y = self.by_halves(y, window, per_member)
+        else:
+            y = y * window.scale[..., None] + window.level[..., None]
+        y = y + window.cycle[..., None]
         if self.covariates is None:
             return y
         return y + self.covariates(batch, self.core.task.horizon)
+
+    def by_halves(self, y: Forecasts, window: Window, per_member: bool = False) -> Forecasts:
+        """Bring the forecasts of members to data units; weigh the halves unless ``per_member``."""
+        plain, reverted = y.chunk(2)
+        plain = plain * window.std[..., None] + window.mean[..., None]
+        reverted = reverted * window.scale[..., None] + window.level[..., None]
+        if per_member:
+            return torch.cat([plain, reverted])
+        return self.lerp(plain.mean(0), reverted.mean(0), self.reverting[:, None])
+
+    def lerp(self, plain: Tensor, reverted: Tensor, share: Tensor | None = None) -> Tensor:
+        """Weigh what belongs to the two halves of the members."""
+        share = self.reverting if share is None else share
+        return plain + (reverted - plain) * share.to(plain)
 
     def window(self, batch: Batch, position: Positions) -> Window:
         """Return the past and the cycle in the window's units."""
@@ -154,10 +181,10 @@ class ForecastNet(nn.Module):
         mean, std = self.statistics(rest, batch.past_observed)
         level, scale = (mean, std) if self.reversion is None else self.reversion(mean, std)
         if not self.cycle_before_norm:
-            return Window((past - mean) / std, before, after, mean, std, level, scale, zero)
+            return Window((past - mean) / std, before, after, mean, std, level, scale, zero, mean)
         shift = before.mean(1, keepdim=True)
         centre, before = mean + shift, (before - shift) / std
-        return Window((past - centre) / std, before, zero, centre, std, level, scale, after)
+        return Window((past - centre) / std, before, zero, centre, std, level, scale, after, mean)
 
     def statistics(self, past: Past, observed: Observed | None) -> tuple[Statistics, Statistics]:
         """Return the mean and deviation that windows are normalised by."""

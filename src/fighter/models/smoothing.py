@@ -34,6 +34,7 @@ SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of i
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 LARGEST_LOG = 50.0
+CONSTANT = 0.01  # error of a series that never changed, as a share of its size
 LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 2048
 
@@ -197,6 +198,9 @@ class _Bank:
             _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
         ]
         self.warm = self.groups[0].begin[: x.shape[1]] + 2 * max(min(seasons, default=1), 2)
+        # A trend in logarithms grows without limit: it needs a season to prove itself on.
+        steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
+        self.usable = torch.tensor([True] * len(steady) + steady)[:, None]
         self.weights = x.new_zeros(2 * len(self.experts), x.shape[1])
 
     def run(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -205,6 +209,7 @@ class _Bank:
         pending = {h: deque(maxlen=h) for h in steps}
         total, count = torch.zeros_like(self.weights), torch.zeros_like(self.unit)
         keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
+        spread = _mean_deviation(self.x, self.seen)
         for t in range(max(rows)):
             scored = self.seen[t] & (t >= self.warm)
             total, count = keep * total, keep * count
@@ -219,20 +224,22 @@ class _Bank:
                 made.append(self.undo(torch.cat([group.path(t, h) for group in self.groups])))
             if t + 1 in wanted:
                 points.append(self.forecast(t, total, count) * self.unit)
-                errors.append(self.error * self.unit)
+                # Few errors say little of those to come: the spread of the values counts too.
+                error = (count * self.error + spread[t]) / (count + 1)
+                errors.append(torch.where(error > 0, error, CONSTANT) * self.unit)
         return torch.stack(points), torch.stack(errors)
 
     def forecast(self, t: int, total: Tensor, count: Tensor) -> Tensor:
         """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
         error = total / count.clamp(min=1e-9) + 1e-6
-        usable = torch.ones_like(error, dtype=torch.bool)
-        usable[len(self.experts) :] = self.positive[t]
+        positive = self.positive[t].expand(len(self.experts), -1)
+        usable = self.usable & torch.cat([torch.ones_like(positive), positive])
         error = torch.where(usable, error, torch.inf)
         power = SHARPNESS * count / (count + FEW_ERRORS)
         weights = torch.where(usable, (error / error.min(0).values) ** -power, 0.0)
         weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
         self.weights = weights / weights.sum(0)
-        self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
+        self.error = torch.where(self.weights > 0, self.weights * (error - 1e-6), 0.0).sum(0)
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
 
@@ -296,8 +303,16 @@ class _Group:
         y = self.level[:, None] + self.reach[..., None] * self.trend[:, None]
         y = y + self.drift[:, None] * (self.steps[:, None] * (self.slope / 2))
         if self.phases:
-            y = y + torch.stack([self.phases[(t + h) % self.season] for h in self.steps.tolist()], 1)
+            ahead = [self.phases[(t + h) % self.season] for h in self.steps.tolist()]
+            y = y + torch.stack(ahead, 1)
         return y
+
+
+def _mean_deviation(x: Values, seen: Observed) -> Values:
+    """Return the mean distance from the mean, of the values up to each row."""
+    count = seen.cumsum(0).clamp(min=1)
+    mean = (x * seen).cumsum(0) / count
+    return ((x - mean).abs() * seen).cumsum(0) / count
 
 
 def _first_states(
