@@ -46,9 +46,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     cycle = None if frame.cycle in ("auto", None) else int(frame.cycle)
     check_cycle(cycle, panel.length - horizon)
     if isinstance(config.model_config, SeasonalNaive):
-        given = None if cycle else next(iter(panel.freq.given_season), None)
-        check_cycle(given, panel.length - horizon, "season")
-        lookback = max(lookback, cycle or given or 1)
+        lookback = max(lookback, cycle or choose_naive_lookback(config, panel))
     check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
@@ -157,6 +155,16 @@ def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:
     """Return two seasons or two horizons, 96 to 512 steps, and at most a third of the rows."""
     wanted = max(2 * (seasons[0] if seasons else 1), 2 * horizon, 96)
     return max(min(wanted, 512, (rows - horizon) // 3), 1)
+
+
+def choose_naive_lookback(config: Config, panel: Panel) -> int:
+    """Return the first season if it was given, or if it fits where the look-back was left open."""
+    season = (*panel.freq.season, 1)[0]
+    if panel.freq.given_season:
+        check_cycle(season, panel.length - config.horizon, "season")
+        return season
+    fits = season + 2 * config.horizon <= panel.length
+    return season if config.lookback is None and fits else 1
 
 
 def choose_validation(horizon: int, rows: int, lookback: int) -> int:
