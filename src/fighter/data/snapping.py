@@ -200,6 +200,8 @@ def _centring(times: np.ndarray, series: np.ndarray | None, step: int) -> float:
 
 def _usual_rows(layout: Layout, step: int) -> np.ndarray:
     """Leave out times of the day with few rows, as stamps around opening have: ``bool [rows]``."""
+    if step < MINUTE:  # too short for opening hours
+        return np.ones(layout.times.shape, bool)
     clock = layout.times % DAY // step
     counts = np.bincount(clock)
     usual = counts[clock] > _FEW * counts.max()
