@@ -92,6 +92,38 @@ def test_closed_days_and_hours_are_inferred(times, alias, season):
     assert (str(freq), freq.season) == (alias, season)
 
 
+@pytest.mark.parametrize(
+    ("last", "holidays", "lost"),
+    [
+        ("2024-01-12", [], 0.0),  # one weekend
+        ("2024-01-19", ["2024-01-05", "2024-01-16"], 0.1),
+        ("2024-03-29", ["2024-01-01", "2024-02-12", "2024-03-29"], 0.2),
+    ],
+)
+def test_opening_hours_are_found_despite_holidays_and_missing_rows(last, holidays, lost):
+    times = trading_hours("2024-01-01", f"{last} 23:55")
+    times = times[~times.normalize().isin(pd.DatetimeIndex(holidays))]
+    times = times[np.random.default_rng(0).random(len(times)) >= lost]
+    freq = Frequency.infer(nanoseconds(times))
+    assert (str(freq), freq.season) == ("5min[Mon-Fri 09:30-15:55]", (78, 390))
+
+
+def test_a_quiet_weekend_of_a_sensor_is_a_gap():
+    times = pd.date_range("2024-01-01", "2024-01-14 23:55", freq="5min")
+    assert str(Frequency.infer(nanoseconds(times[times.day_of_week < 5]))) == "5min"
+
+
+def test_open_steps_are_named_if_all_are_asked_for():
+    times = trading_hours("2024-01-01", "2024-02-01")
+    table = pd.DataFrame({"ds": times, "y": np.arange(len(times), dtype=float)})
+    panel = to_panel(table, freq="5min")
+    assert (str(panel.freq), panel.freq.season) == ("5min", (288, 2016))
+    closed = [str(note) for note in panel.data_notes if note.kind == "closed"]
+    assert len(closed) == 1
+    assert "pass the frequency 5min[Mon-Fri 09:30-15:55]" in closed[0]
+    assert to_panel(table, freq="5min", scheme=panel.scheme).data_notes[0].kind == "gaps"
+
+
 def test_hours_may_differ_between_days():
     every = pd.date_range("2024-01-01", "2024-03-31 23:00", freq="h")
     week = (every.day_of_week < 5) & (every.hour >= 9) & (every.hour < 18)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fighter import FighterError, Forecaster
+from fighter import DataWarning, FighterError, Forecaster
 from fighter.cli.main import main
 from fighter.data import Frequency, to_panel
 
@@ -64,6 +64,27 @@ def test_seasonal_naive_looks_back_a_whole_given_season():
         naive(season=194).fit(counted())
     assert error.value.argument == "season"
     assert naive(season=500).fit(counted(600)).plan.lookback == 500
+
+
+def test_seasonal_naive_looks_back_a_season_of_a_short_table():
+    table = waves(40, ids=("a",), freq="MS")
+    model = naive().fit(table)
+    assert (model.plan.lookback, model.network.core.period) == (12, 12)
+    assert model.predict().SeasonalNaive.tolist() == table.y.tolist()[-12:-5]
+    assert naive(lookback=8).fit(table).network.core.period == 1
+    assert naive().fit(table.head(24)).network.core.period == 1  # too few rows
+
+
+def test_opening_hours_repeat_the_last_day():
+    days = pd.bdate_range("2024-01-01", periods=60)
+    slots = pd.to_timedelta(np.arange(7 * 12, 21 * 12 + 1) * 5, unit="min")
+    times = (days.to_numpy()[:, None] + slots.to_numpy()).ravel()
+    table = pd.DataFrame({"ds": times, "y": np.arange(len(times)) % 169 * 1.0})
+    holiday = table.ds.dt.normalize() == "2024-02-05"
+    with pytest.warns(DataWarning, match=r"All rows are on Mon-Fri 07:00-21:00.* 169 missing"):
+        forecast = naive().fit(table[~holiday]).predict()
+    assert forecast.ds.iloc[0] == pd.Timestamp("2024-03-25 07:00")
+    assert forecast.SeasonalNaive.tolist() == list(range(7))
 
 
 @pytest.mark.parametrize("season", [5, [5, 7]])

@@ -329,7 +329,12 @@ def _spoil(drawn: Drawn, rows: list[dict[Any, Any]], target: Any) -> None:
         for row in rows:
             if drawn.layout == "wide" or row["series"] == rows[i]["series"]:
                 row[target] = None
-    elif fault == "off grid" and drawn.clock and drawn.axis in ("datetime", "zone"):
+    elif (
+        fault == "off grid"
+        and drawn.clock
+        and drawn.clock.alias in MONTHS  # other stamps are moved to the grid
+        and drawn.axis in ("datetime", "zone")
+    ):
         rows[i]["time"] = rows[i]["time"] + dt.timedelta(milliseconds=7)
         drawn.unit = "ms"
         drawn.settings["freq"] = drawn.clock.alias

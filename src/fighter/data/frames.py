@@ -31,8 +31,9 @@ from .layout import (
     read_numbers,
 )
 from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
-from .open_week import WEEKDAYS
+from .open_week import DAY, WEEKDAYS, OpenWeek
 from .panel import Panel, Scheme
+from .snapping import find_frequency, fit_to_frequency, nearest
 from .static import encode_static
 from .time_axis import TimeAxis
 from .time_grid import TimeGrid, first_rows, place_covariates
@@ -109,7 +110,7 @@ def to_panel(
         drop=column_names(drop, "drop"),
         known=scheme.series_cols if scheme else None,
     )
-    layout, step = _frequency(layout, given)
+    layout, step = _frequency(layout, given, scheme)
     step = step.with_season((scheme.season or None) if season is None and scheme else season)
     grid = TimeGrid.of(layout, step, inferred=given is None)
     told = date_format is not None or scheme is not None
@@ -146,7 +147,7 @@ def to_panel(
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
         (*notes, *ahead_notes, *behind_notes), ends, id_cols=layout.id_cols,
         target_col=layout.target_col, series_cols=layout.series_cols,
-        like=layout.frame.head(1).to_native(),
+        snapped=layout.left_out is not None, like=layout.frame.head(1).to_native(),
     )  # fmt: skip
 
 
@@ -186,6 +187,8 @@ def future_values(
         time_col = find_time_column(frame, time_col, {*panel.id_cols, *names})
         axis, stamps = TimeAxis.read(frame[time_col], panel.axis)
         check_zone(axis, panel.axis, "future")
+        if panel.snapped and (step := panel.freq.fixed_step):
+            stamps = nearest(stamps, step, int(panel.times[0] % step))
         if (axis.kind == "integer") != (panel.axis.kind == "integer"):
             kinds = f"a time axis of type {axis.kind}, the history one of {panel.axis.kind}"
             reason = f"the table of future covariates has {kinds}; use the same type in both"
@@ -278,11 +281,13 @@ def _describe_ends(observed: np.ndarray, ends: np.ndarray, ids: tuple) -> list[D
     return [DataNote("missing", f"{what}, {most}; forecasts begin after the last row.")]
 
 
-def _frequency(layout: Layout, freq: str | int | Frequency | None) -> tuple[Layout, Frequency]:
-    """Parse or infer the frequency; also return the layout, its axis suited to the frequency."""
+def _frequency(
+    layout: Layout, freq: str | int | Frequency | None, scheme: Scheme | None
+) -> tuple[Layout, Frequency]:
+    """Parse or infer the frequency; also return the layout, axis and stamps suited to it."""
     integer = layout.axis.kind == "integer"
     if freq is None:
-        step = Frequency.infer(layout.times, layout.series, integer)
+        layout, step = find_frequency(layout)
         if step.week is not None and layout.axis.zone not in (None, "UTC"):
             layout, step = _local_clock(layout, step)
     else:
@@ -292,6 +297,9 @@ def _frequency(layout: Layout, freq: str | int | Frequency | None) -> tuple[Layo
         holds = f"time column {layout.axis.name!r} holds {kind}"
         reason = f"{holds}; pass a frequency such as {example}"
         raise FighterError(reason, argument="freq", value=str(step))
+    if freq is not None:
+        phase, exact = (scheme.phase, not scheme.snapped) if scheme else (None, False)
+        layout = fit_to_frequency(layout, step, phase, exact)
     if layout.axis.kind == "date" and "time_of_day_sin" in step.calendar_names:
         layout = replace(layout, axis=replace(layout.axis, kind="datetime", boxed=False))
     return layout, step
@@ -301,10 +309,13 @@ def _local_clock(layout: Layout, step: Frequency) -> tuple[Layout, Frequency]:
     """Keep opening hours on the local clock, if they are closed when clocks change."""
     local = replace(layout.axis, wall=True)
     axis, times = TimeAxis.read(layout.frame[layout.axis.name], local)
-    own = Frequency.infer(times, layout.series)
-    if own.week is None or own.week.night:
-        return layout, step
-    return replace(layout, axis=axis, times=times), own
+    moved = replace(layout, axis=axis, times=times)
+    if layout.left_out is not None:
+        notes = tuple(note for note in layout.notes if note.kind != "shifted")
+        moved, own = find_frequency(replace(moved, left_out=None, notes=notes))
+    else:
+        own = Frequency.infer(times, layout.series)
+    return (layout, step) if own.week is None or own.week.night else (moved, own)
 
 
 def _marks(missing_values: float | Sequence[float] | None) -> tuple[float, ...]:
@@ -343,4 +354,11 @@ def _axis_notes(layout: Layout, freq: Frequency, told: bool, inferred: bool) -> 
         hours = f"{share} rows are on {freq.week}, so only these steps are forecast"
         remedy = f"pass the frequency {freq.every} for all steps"
         notes.append(DataNote("closed", f"{hours}; {remedy}."))
+    local = axis.zone in (None, "UTC") or axis.wall
+    if freq.unit == "ns" and freq.count <= DAY and local and not inferred and not told:
+        week = OpenWeek.infer(layout.times, layout.series, freq.count)
+        if week is not None:
+            only = Frequency("open", 1, week=week)
+            what = f"Hardly any row is outside {week}, but all steps of {freq} are forecast"
+            notes.append(DataNote("closed", f"{what}; pass the frequency {only} for open steps."))
     return notes

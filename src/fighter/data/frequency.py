@@ -148,6 +148,13 @@ class Frequency:
         """The frequency that also has the closed steps."""
         return self if self.week is None else Frequency("ns", self.week.step)
 
+    @property
+    def fixed_step(self) -> int | None:
+        """The nanoseconds of a step, of closed ones too; None for months and integers."""
+        if self.week is not None:
+            return self.week.step
+        return self.count if self.unit == "ns" else None
+
     def future(self, last: int, n: int) -> np.ndarray:
         """List the ``n`` stamps after ``last``: ``int64 [n]``."""
         return self.range(int(last), n + 1)[1:]
@@ -277,7 +284,7 @@ class Frequency:
         do not matter. Months, quarters, years and weekdays are recognised by the calendar, and
         days and hours that are hardly ever seen are left out.
         """
-        steps = _differences(times, series)
+        steps = stamp_differences(times, series)
         remedy = "pass a frequency such as 'h'"
         if steps.size == 0:
             reason = f"no series has two different time stamps ({times.size} in all); {remedy}"
@@ -363,7 +370,7 @@ def plural(number: int, name: str) -> str:
     return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
-def _differences(times: np.ndarray, series: np.ndarray | None) -> np.ndarray:
+def stamp_differences(times: np.ndarray, series: np.ndarray | None) -> np.ndarray:
     """List the positive differences between neighbouring stamps of the same series."""
     if series is None:
         series = np.zeros(times.shape, np.int64)

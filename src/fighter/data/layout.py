@@ -55,6 +55,8 @@ class Layout:
     series_cols: tuple[str, ...] = ()  # of a wide table
     covariates: tuple[str, ...] = ()
     notes: tuple[DataNote, ...] = ()
+    # bool [rows]: rows that give way to another of their step, if stamps were moved to a grid
+    left_out: np.ndarray | None = None
 
     def check_repeats(
         self, rows: np.ndarray | slice, slots: np.ndarray, kept: np.ndarray

@@ -137,9 +137,14 @@ class OpenWeek:
             return None
         stamps = np.unique(times)
         steps = (stamps - _MONDAY) // step
-        is_open = _open_days(steps, DAY // step)[:, None] & np.ones((7, DAY // step), bool)
+        per_day = DAY // step
+        weekends = 1 if step == DAY else 2
+        is_open = _open_days(steps, per_day, weekends)[:, None] & np.ones((7, per_day), bool)
         if step < DAY:
+            whole_days = is_open.any(axis=1)
             is_open = _open_hours(steps, is_open)
+            if not is_open[whole_days].all():  # with opening hours, one weekend shows enough
+                is_open &= _open_days(steps, per_day, weekends=1)[:, None]
         closed = ~is_open.ravel()[steps % per_week]
         late = stamps > stamps[-1] - _RECENT
         few = max(2, _RARE * late.sum())
@@ -155,16 +160,18 @@ class OpenWeek:
 WEEKDAYS = OpenWeek(DAY, (0, 1, 2, 3, 4))
 
 
-def _open_days(steps: np.ndarray, per_day: int) -> np.ndarray:
-    """Find the days of the week that are open: ``bool [7]``; all without strong evidence."""
+def _open_days(steps: np.ndarray, per_day: int, weekends: int) -> np.ndarray:
+    """Find the days of the week that are open: ``bool [7]``; all without strong evidence.
+
+    So many closed ``weekends`` are enough if all other days of the week are open.
+    """
     dates = np.unique(steps // per_day)
     seen = np.bincount(dates % 7, minlength=7)
     weeks = np.unique(dates // 7).size
-    weekends = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
+    within = np.isin(dates[dates % 7 == 4] + 3, dates).sum()  # between a Friday and a Monday
     is_open = seen > _RARE_DAY * seen.max()
     usual = weeks < _FEW_WEEKS or is_open[:5].all()
-    enough = weekends >= (1 if per_day == 1 else 2)
-    if usual and enough and seen[5:].max() <= _RARE_DAY * weekends:
+    if usual and within >= weekends and seen[5:].max() <= _RARE_DAY * within:
         return np.arange(7) < 5
     share = seen / weeks
     filled = share[is_open].mean()

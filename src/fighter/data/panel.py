@@ -26,6 +26,8 @@ class Scheme:
     target_col: str = "y"
     series_cols: tuple[str, ...] = ()  # of a wide table
     season: tuple[int, ...] = ()  # given season lengths
+    phase: int | None = None  # of the grid, in nanoseconds after a whole step
+    snapped: bool = False  # whether stamps were moved to the grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,7 @@ class Panel:
     # int64 [N]: the first row of each series that is its own; those before come from an earlier
     # table, to be looked back at
     begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    snapped: bool = False  # whether stamps were moved to the grid
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
@@ -89,8 +92,10 @@ class Panel:
         """The scheme with which :func:`~fighter.data.frames.to_panel` reads another table."""
         names, categories = (self.past_names, self.future_names), dict(self.static_categories)
         columns = (self.id_cols, self.target_col, self.series_cols)
-        season = self.freq.given_season
-        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns, season)
+        step = self.freq.fixed_step
+        phase = None if step is None else int(self.times[0] % step)
+        grid = (self.freq.given_season, phase, self.snapped)
+        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns, *grid)
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
         """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""

@@ -85,10 +85,11 @@ def _place_rows(
     A few rows on closed days or hours are left out. A few stamps of weeks and months that are
     shifted by some days are moved to their step.
     """
-    times, rows, notes = layout.times, slice(None), []
+    rows, notes = slice(None) if layout.left_out is None else np.flatnonzero(~layout.left_out), []
+    times = layout.times[rows]
     steps, off = freq.locate(times, start)
     if off.any() and (closed := freq.closed(times)).any():
-        where = _quote(layout, rows, closed)
+        where = quote_row(layout, rows, closed)
         open_times, closed_times = np.unique(times[~closed]), np.unique(times[closed])
         what = f"{_rows(int(closed.sum()))} on closed days or hours ({where})"
         if closed_times.size > max(2, _ODD * open_times.size) or not open_times.size:
@@ -97,16 +98,16 @@ def _place_rows(
         notes.append(
             DataNote("closed", f"{what} left out; pass the frequency {freq.every} to keep them.")
         )
-        rows = np.flatnonzero(~closed)
-        times, steps, off = times[rows], steps[rows], off[rows]
+        rows = np.arange(len(layout.times))[rows][~closed]
+        times, steps, off = times[~closed], steps[~closed], off[~closed]
     if off.any():
         nearby = off & freq.nearby(times, steps, start)
         shifted = np.unique(times[nearby]).size
         if (off & ~nearby).any() or shifted > _ODD * np.unique(times).size:
-            which = _quote(layout, rows, off)
+            which = quote_row(layout, rows, off)
             origin = layout.axis.clock(start if off.all() else int(times[~off].min()))
             raise freq.off_grid(int(off.sum()), layout.times.size, origin, which)
-        what = f"{_rows(int(off.sum()))} shifted by some days ({_quote(layout, rows, nearby)})"
+        what = f"{_rows(int(off.sum()))} shifted by some days ({quote_row(layout, rows, nearby)})"
         notes.append(DataNote("shifted", f"{what}, read as the nearest step."))
     return rows, steps, notes
 
@@ -136,11 +137,9 @@ def _check_gaps(
     outer = distinct[before:] if before > distinct.size / 2 else distinct[:before]
     mask = np.isin(steps, outer)
     empty = f"{length - distinct.size} of {length} steps of {freq} would have no row"
-    far = (
-        f"{_rows(int(mask.sum()))} {gap} steps away from the others ({_quote(layout, rows, mask)})"
-    )
+    away = f"{gap} steps away from the others ({quote_row(layout, rows, mask)})"
     remedy = "correct or drop these rows" + (", or pass the frequency" if inferred else "")
-    reason = f"{empty}: the table has {far}; {remedy}"
+    reason = f"{empty}: the table has {_rows(int(mask.sum()))} {away}; {remedy}"
     raise FighterError(reason, argument="freq", value=str(freq))
 
 
@@ -167,7 +166,7 @@ def _check_order(layout: Layout, rows: Rows, steps: np.ndarray, freq: Frequency)
     if places.size:
         mask = np.zeros(len(steps), bool)
         mask[order[places]] = True
-        where = f"the table has {_rows(places.size)} out of order ({_quote(layout, rows, mask)})"
+        where = f"the table has {_rows(places.size)} out of order ({quote_row(layout, rows, mask)})"
         step = freq.range(int(layout.times[rows][order[places[0] - 1]]), 2)[1]
         expected = f"where {freq.show(layout.axis.clock(int(step)))} is missing"
         raise time_error(layout.axis.name, f"{where}, {expected}; correct or drop them")
@@ -191,7 +190,9 @@ def _check_ends(
             mask = np.isin(steps, outer)
             if layout.series is not None:
                 mask &= layout.series[rows] == column
-            where = f"{int(gaps.max())} steps away from the others ({_quote(layout, rows, mask)})"
+            where = (
+                f"{int(gaps.max())} steps away from the others ({quote_row(layout, rows, mask)})"
+            )
             remedy = f"correct or drop them, or pass the frequency {freq} to keep them"
             reason = f"the table has {_rows(lonely)} {where}, and hardly another gap; {remedy}"
             raise time_error(layout.axis.name, reason)
@@ -256,7 +257,7 @@ def _rows(count: int) -> str:
     return f"{count} {'row' if count == 1 else 'rows'}"
 
 
-def _quote(layout: Layout, rows: Rows, mask: np.ndarray) -> str:
+def quote_row(layout: Layout, rows: Rows, mask: np.ndarray) -> str:
     """Name the first marked one of these rows, with its time stamp as the table has it."""
     row = int(mask.argmax() if isinstance(rows, slice) else rows[mask.argmax()])
     stamp = str(layout.frame[layout.axis.name][row]).removesuffix(" 00:00:00")

@@ -17,6 +17,7 @@ from ..models.smoothing import MEMORY
 from .config import Config
 
 MEMBERS = 4
+STEPS, PATIENCE = 2000, 400  # of training, at least
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, one member and a graph drawn from the input
 
@@ -55,9 +56,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     cycle = None if frame.cycle in ("auto", None) else int(frame.cycle)
     check_cycle(cycle, panel.length - horizon)
     if isinstance(config.model_config, SeasonalNaive):
-        given = None if cycle else next(iter(panel.freq.given_season), None)
-        check_cycle(given, panel.length - horizon, "season")
-        lookback = max(lookback, cycle or given or 1)
+        lookback = max(lookback, cycle or choose_naive_lookback(config, panel))
     smoothing = uses_smoothing(config)
     if not smoothing:
         check_rows(panel, lookback, horizon)
@@ -192,6 +191,16 @@ def choose_lookback(horizon: int, seasons: tuple[int, ...], rows: int) -> int:
     return max(min(wanted, 512, (rows - horizon) // 3), 1)
 
 
+def choose_naive_lookback(config: Config, panel: Panel) -> int:
+    """Return the first season if it was given, or if it fits where the look-back was left open."""
+    season = (*panel.freq.season, 1)[0]
+    if panel.freq.given_season:
+        check_cycle(season, panel.length - config.horizon, "season")
+        return season
+    fits = season + 2 * config.horizon <= panel.length
+    return season if config.lookback is None and fits else 1
+
+
 def choose_validation(horizon: int, rows: int, lookback: int) -> int:
     """Return 15 % of the rows, at least one horizon; 0 if training would have nothing left."""
     wanted = max(horizon, round(0.15 * rows))
@@ -224,8 +233,20 @@ def choose_batch(series: int) -> int:
 
 
 def choose_epochs(steps: int) -> tuple[int, int]:
-    """Return epochs and patience: at least 2,000 steps, and 400 steps without progress."""
-    return min(max(-(-2000 // steps), 10), 200), max(3, -(-400 // steps))
+    """Return epochs and patience: at least 2,000 steps, and 400 steps without progress.
+
+    An epoch has at least 20 steps: few windows are repeated, see :func:`choose_repeats`.
+    """
+    steps *= choose_repeats(steps)
+    return max(-(-STEPS // steps), 10), max(3, -(-PATIENCE // steps))
+
+
+def choose_repeats(steps: int) -> int:
+    """Return how often an epoch repeats the windows, so that it has at least 20 steps.
+
+    Otherwise most of the time would go into validation.
+    """
+    return -(-20 // steps)
 
 
 def choose_discount(discount: float, seasons: tuple[int, ...]) -> float:

@@ -21,7 +21,7 @@ from ..training import Recipe, World, forecast, train
 from ..training.calibration import FEW_WINDOWS, adjust, calibrate, sample_windows
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
-from .autoconfig import Plan, check_rows, continue_plan, make_plan
+from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
 from .blend import Blend, make_blend, mixed_forecasts, recent, weigh_halves
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
@@ -292,9 +292,10 @@ def fit_panel(
                 f"{panel.length} rows are too few for validation rows: nothing chose the epoch, "
                 "and how good the forecasts are is unknown."
             )
+        repeats = choose_repeats(-(-len(training) // plan.batch_size))
         history = train(
             network,
-            training,
+            replace(training, starts=training.starts.repeat(repeats)),
             validation if len(validation) else None,
             _recipe(config, plan),
             start_step=start_step,

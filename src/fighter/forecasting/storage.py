@@ -178,6 +178,7 @@ def _read_context(
         id_cols=scheme.id_cols,
         target_col=scheme.target_col,
         series_cols=scheme.series_cols,
+        snapped=scheme.snapped,
         like=table,
         **arrays,
     )
