@@ -17,7 +17,7 @@ from ..models.smoothing import MEMORY
 from .config import Config
 
 MEMBERS = 4
-STEPS, PATIENCE = 2000, 400  # of training, at least
+SMALL = 30_000  # observed training values
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, one member and a graph drawn from the input
 
@@ -65,11 +65,11 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     check_cycle(cycle, rows - horizon)
     if config.quantile_levels and not validation and not smoothing:
         raise no_calibration(config, panel, lookback)
-    batch_size = training.batch_size or choose_batch(panel.n_series)
+    values = int(panel.observed[:rows].sum())
+    batch_size = training.batch_size or choose_batch(panel.n_series, values)
     steps = max(-(-(rows - lookback - horizon + 1) // batch_size), 1)
     trainable = config.model_config.trainable
-    epochs, patience = choose_epochs(steps) if trainable else (1, 1)
-    values = int(panel.observed[:rows].sum())
+    epochs, patience = choose_epochs(steps, values) if trainable else (1, 1)
     model = choose_model(config.model_config, panel.n_series, values)
     if frame.cycle == "auto" and trainable:
         cycle = choose_period(panel, rows)
@@ -214,7 +214,7 @@ def choose_size(values: int, members: int = 1) -> tuple[int, float]:
 
     All members together have at most 1,024 columns: four of them cost about as much as one of 512.
     """
-    sizes = [(300_000, 512, 0.1), (30_000, 256, 0.3), (3_000, 128, 0.2), (0, 64, 0.2)]
+    sizes = [(300_000, 512, 0.1), (SMALL, 256, 0.3), (0, 64, 0.2)]
     width, dropout = next(size for least, *size in sizes if values >= least)
     return min(int(width), max(1024 // members // 8 * 8, 8)), dropout
 
@@ -224,21 +224,26 @@ def choose_rate(values: int, members: int) -> float:
 
     Small tables keep the lower rate: at the higher one they overfit too soon.
     """
-    return 2e-3 if members > 1 and values >= 30_000 else 1e-3
+    return 2e-3 if members > 1 and values >= SMALL else 1e-3
 
 
-def choose_batch(series: int) -> int:
-    """Return 32 windows, or fewer for many series: about 4,096 series per step, at least 4."""
-    return min(max(4096 // series, 4), 32)
+def choose_batch(series: int, values: int) -> int:
+    """Return 32 windows, or fewer for many series, at least 4.
+
+    A step has about 4,096 series, or 1,024 of a small table.
+    """
+    return min(max((1024 if values < SMALL else 4096) // series, 4), 32)
 
 
-def choose_epochs(steps: int) -> tuple[int, int]:
+def choose_epochs(steps: int, values: int) -> tuple[int, int]:
     """Return epochs and patience: at least 2,000 steps, and 400 steps without progress.
 
-    An epoch has at least 20 steps: few windows are repeated, see :func:`choose_repeats`.
+    Small tables have 600 and 150 steps: more bring nothing there. An epoch has at least 20 steps,
+    see :func:`choose_repeats`.
     """
     steps *= choose_repeats(steps)
-    return max(-(-STEPS // steps), 10), max(3, -(-PATIENCE // steps))
+    least, patience = (600, 150) if values < SMALL else (2000, 400)
+    return max(-(-least // steps), 10), max(3, -(-patience // steps))
 
 
 def choose_repeats(steps: int) -> int:
@@ -332,46 +337,3 @@ def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
     low = np.maximum(index - width // 2, 0)
     high = np.minimum(index + width - width // 2, len(values))
     return (total[high] - total[low]) / np.maximum(count[high] - count[low], 1)
-
-
-def reversion_gains(panel: Panel, rows: int, lookback: int, horizon: int) -> np.ndarray:
-    """Measure how much better levels are forecast with reversion to the long-run mean, ``[N]``.
-
-    At several rows, the mean and the strength of the reversion are estimated on the rows before,
-    and the mean of each later window's horizon is forecast from the mean of its look-back, with and
-    without reversion. Returns the share of the absolute error that reversion saves; 0 for series
-    with too few windows.
-    """
-    values = np.where(panel.observed[:rows], panel.values[:rows], np.nan)
-    before = _window_means(values, lookback)[: rows - lookback - horizon + 1]
-    after = _window_means(values, horizon)[lookback:]
-    stride = max(horizon // 4, 1)
-    before, after = before[::stride], after[::stride]
-    ends = np.arange(len(before)) * stride + lookback + horizon  # the first row after a window
-    plain, reverted = np.zeros((2, panel.n_series))
-    cuts = [int(share * rows) for share in (0.4, 0.55, 0.7, 0.85)]
-    for cut, stop in zip(cuts, [*cuts[1:], rows], strict=True):
-        mean = _mean(values[:cut])
-        learn = ends <= cut
-        test = (ends - horizon >= cut) & (ends <= stop)
-        if learn.sum() < 8 or test.sum() < 2:
-            continue
-        x, y = before[learn] - mean, after[learn] - mean
-        both = ~np.isnan(x + y)
-        x, y = np.where(both, x, 0), np.where(both, y, 0)
-        kept = np.clip((x * y).sum(0) / np.maximum((x * x).sum(0), 1e-12), 0, 1)
-        x, y = before[test] - mean, after[test] - mean
-        both = ~np.isnan(x + y)
-        plain += np.where(both, np.abs(y - x), 0).sum(0)
-        reverted += np.where(both, np.abs(y - kept * x), 0).sum(0)
-    return np.where(plain > 0, 1 - reverted / np.where(plain > 0, plain, 1), 0.0)
-
-
-def _window_means(values: np.ndarray, width: int) -> np.ndarray:
-    """Return the means of the observed values of all windows; NaN where less than half are."""
-    seen = ~np.isnan(values)
-    zero = np.zeros((1, values.shape[1]))
-    total = np.concatenate([zero, np.where(seen, values, 0).cumsum(0)])
-    count = np.concatenate([zero, seen.cumsum(0)])
-    total, count = total[width:] - total[:-width], count[width:] - count[:-width]
-    return np.where(2 * count >= width, total / np.maximum(count, 1), np.nan)

@@ -21,6 +21,7 @@ MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost a
 MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
+FEW_ROWS = 100  # with so many rows in the table, the network's share is halved
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -240,6 +241,7 @@ def make_blend(
         parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])
     share, errors = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
     errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
+    share *= panel.length / (panel.length + FEW_ROWS)
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     return plan, replace(blend, share=share, usual=usual_extremes(training))
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -293,17 +294,18 @@ def fit_panel(
                 "and how good the forecasts are is unknown."
             )
         repeats = choose_repeats(-(-len(training) // plan.batch_size))
-        history = train(
-            network,
-            replace(training, starts=training.starts.repeat(repeats)),
-            validation if len(validation) else None,
-            _recipe(config, plan),
-            start_step=start_step,
-            world=world,
-            verbose=config.verbose and plan.model.trainable,
-            settings=f"{plan} warm_start={start is not None}",
-            **places,
-        )
+        with one_thread() if _is_small(plan, panel) else nullcontext():
+            history = train(
+                network,
+                replace(training, starts=training.starts.repeat(repeats)),
+                validation if len(validation) else None,
+                _recipe(config, plan),
+                start_step=start_step,
+                world=world,
+                verbose=config.verbose and plan.model.trainable,
+                settings=f"{plan} warm_start={start is not None}",
+                **places,
+            )
     network.eval()
     if plan.trained and network.halves and validation is not None and len(validation):
         weigh_halves(network, validation, start_step)
@@ -319,6 +321,16 @@ def fit_panel(
     memory = max(plan.lookback, MEMORY if blend else 0)
     context = panel.slice(max(int(panel.ends.min()) - memory, 0), None)
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history, blend)
+
+
+def _is_small(plan: Plan, panel: Panel) -> bool:
+    """Tell whether a training step is too short to share among threads, which wait for each other.
+
+    On a busy machine, a step of some milliseconds takes many times as long on two threads.
+    """
+    width = getattr(plan.model, "width", 1) or 1
+    width *= getattr(plan.model, "members", 1) or 1
+    return plan.batch_size * panel.n_series * width < 2**16
 
 
 def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:

@@ -159,7 +159,9 @@ class ForecastNet(nn.Module):
             return y
         return y + self.covariates(batch, self.core.task.horizon)
 
-    def by_halves(self, y: Forecasts, window: Window, per_member: bool = False) -> Forecasts:
+    def by_halves(
+        self, y: Forecasts, window: Window, per_member: bool = False
+    ) -> Float[Tensor, "*parts batch horizon series outputs"]:
         """Bring the forecasts of members to data units; weigh the halves unless ``per_member``."""
         plain, reverted = y.chunk(2)
         plain = plain * window.std[..., None] + window.mean[..., None]
