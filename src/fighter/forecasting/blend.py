@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -191,10 +192,18 @@ def error_quantiles(
     width = _running_mean(width)
     shape = (score / width[:, None])[seen > 0]
     if not len(shape):
-        return torch.zeros(steps, len(quantiles))
+        return _normal_quantiles(steps, quantiles)
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
     return (width[:, None] * levels).float()
+
+
+def _normal_quantiles(
+    horizon: int, quantiles: Sequence[float]
+) -> Float[Tensor, "horizon quantiles"]:
+    """Return the quantiles of a random walk, for tables that are too short to test a forecast."""
+    levels = [1.25 * NormalDist().inv_cdf(q) for q in quantiles]  # 1.25: from mean to deviation
+    return torch.arange(1.0, horizon + 1).sqrt()[:, None] * torch.tensor(levels)
 
 
 def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
@@ -218,7 +227,7 @@ def make_blend(
     blend = Blend(
         torch.zeros(series),
         torch.ones(2, series),
-        torch.zeros(plan.horizon, len(plan.quantiles)),
+        _normal_quantiles(plan.horizon, plan.quantiles),
         plan.seasons,
     )
     if windows is None or not len(windows):

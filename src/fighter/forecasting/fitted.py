@@ -510,6 +510,8 @@ def _new_network(
         torch.manual_seed(seed)
         network = build_network(plan, panel)
         network = network if change is None else change(network)
+    if not plan.trained:
+        return network
     rows = slice(panel.length - plan.validation)
     values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)

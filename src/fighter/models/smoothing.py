@@ -33,7 +33,8 @@ SEASONAL_RATES = (0.0, 0.15, 0.4)
 SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
-LARGEST_LOG = 50.0
+LARGEST_LOG = 600.0
+LEAST_RATIO = 2.0  # of the largest value to the smallest; below, logarithms change little
 CONSTANT = 0.01  # error of a series that never changed, as a share of its size
 LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 2048
@@ -131,26 +132,22 @@ def attribute(
     x, seen = values.double().cpu()[:, None], observed.cpu()[:, None]
     bank = _Bank(x, seen, seasons, horizon)
     bank.run([len(x)])
-    unit = float(bank.unit)
     weights = bank.weights[:, 0]  # values first, then logarithms
     plain, logs = weights.chunk(2)
     steps = len(x)
     impulses = torch.eye(steps, dtype=torch.float64) * seen
     forecast = torch.zeros(horizon, dtype=torch.float64)
     parts = torch.zeros(horizon, steps, dtype=torch.float64)
-    centre = reference / unit
     for weight, log in ((plain, False), (logs, True)):
         used = torch.nonzero(weight > 0)[:, 0].tolist()
         if not used:
             continue
         response = respond([bank.experts[i] for i in used], impulses, seen, horizon)  # [E, H, T]
-        u = x[:, 0] / unit
-        if log:
-            safe = torch.where(u > 0, u, 1.0)
-            base = x.new_tensor(centre if centre > 0 else float(safe[seen[:, 0]].mean()))
-            u, start = safe.log(), float(base.log())
-        else:
-            base, start = x.new_tensor(centre), centre
+        u, base = x[:, 0], x.new_tensor(reference)
+        if log:  # all values are above 0
+            base = base if reference > 0 else u[seen[:, 0]].mean()
+            u = torch.where(u > 0, u, 1.0).log()
+        start = float(base.log() if log else base)
         own = response * ((u - start) * seen[:, 0])  # [E, H, T]
         path = start + own.sum(2)  # [E, H]
         if log:
@@ -161,7 +158,7 @@ def attribute(
         share = weight[used][:, None]
         forecast += (share * path).sum(0)
         parts += (share[..., None] * own).sum(0)
-    return forecast * unit, parts * unit
+    return forecast, parts
 
 
 def respond(
@@ -186,13 +183,16 @@ class _Bank:
     """All experts over some series; states are those after the rows seen so far."""
 
     def __init__(self, x: Values, seen: Observed, seasons: Sequence[int], horizon: int):
-        size = (x.abs() * seen).sum(0) / seen.sum(0).clamp(min=1)
-        self.unit = torch.where(size > 0, size, 1.0)  # keeps large and tiny values in range
+        # A power of two is exact, and keeps the squares of large and tiny values in range.
+        size = torch.where(seen, x, 0.0).abs().amax(0)
+        self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
         self.x, self.seen, self.horizon = x / self.unit, seen, horizon
         self.experts = make_experts(seasons)
-        self.positive = ((self.x > 0) | ~seen).int().cummin(0).values.bool()
-        logs = torch.where(self.x > 0, self.x, 1.0).log()
-        both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (self.x > 0)], 1)
+        lowest = torch.where(seen, x, torch.inf).cummin(0).values
+        highest = torch.where(seen, x, -torch.inf).cummax(0).values
+        self.growing = (lowest > 0) & (highest >= LEAST_RATIO * lowest)  # so far, [T, N]
+        logs = torch.where(x > 0, x, 1.0).log()
+        both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (x > 0)], 1)
         lengths = list(dict.fromkeys(e.season for e in self.experts))
         self.groups = [
             _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
@@ -225,28 +225,32 @@ class _Bank:
             if t + 1 in wanted:
                 points.append(self.forecast(t, total, count) * self.unit)
                 # Few errors say little of those to come: the spread of the values counts too.
-                error = (count * self.error + spread[t]) / (count + 1)
-                errors.append(torch.where(error > 0, error, CONSTANT) * self.unit)
+                error = (count * self.error + spread[t]) / (count + 1) * self.unit
+                level = points[-1][0].abs()
+                constant = CONSTANT * torch.where(level > 0, level, 1.0)
+                errors.append(torch.where(error > 0, error, constant))
         return torch.stack(points), torch.stack(errors)
 
     def forecast(self, t: int, total: Tensor, count: Tensor) -> Tensor:
         """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
-        error = total / count.clamp(min=1e-9) + 1e-6
-        positive = self.positive[t].expand(len(self.experts), -1)
-        usable = self.usable & torch.cat([torch.ones_like(positive), positive])
+        error = total / count.clamp(min=1e-9)
+        growing = self.growing[t].expand(len(self.experts), -1)
+        usable = self.usable & torch.cat([torch.ones_like(growing), growing])
         error = torch.where(usable, error, torch.inf)
+        best = error.min(0).values
+        ratio = torch.where(best > 0, error / best, torch.where(error > 0, torch.inf, 1.0))
         power = SHARPNESS * count / (count + FEW_ERRORS)
-        weights = torch.where(usable, (error / error.min(0).values) ** -power, 0.0)
+        weights = torch.where(usable & ratio.isfinite(), ratio**-power, 0.0)
         weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
         self.weights = weights / weights.sum(0)
-        self.error = torch.where(self.weights > 0, self.weights * (error - 1e-6), 0.0).sum(0)
+        self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
 
     def undo(self, y: Tensor) -> Tensor:
         """Turn ``[E, …, values and logarithms]`` into ``[2 E, …, values]``."""
         plain, logs = y.chunk(2, -1)
-        return torch.cat([plain, logs.clamp(max=LARGEST_LOG).exp()])
+        return torch.cat([plain, logs.clamp(max=LARGEST_LOG).exp() / self.unit])
 
 
 class _Group:
