@@ -28,6 +28,7 @@ TITLES = {
     "patchtst": "PatchTST",
 }
 PICTURE = "zoo/tables.png"
+EDGES = (0.08, 8.0)  # of the picture; values beyond are drawn at the edge
 Scores = Mapping[str, Mapping[str, Mapping[str, float]]]  # of a model and a table, by name
 TEXT = """# Fighter beside other forecasters
 
@@ -254,6 +255,7 @@ def draw(
     axes = grid[0, 0]
     for place, table in enumerate(shown):
         values = [scores[name][table]["mase"] for name in peers if table in scores[name]]
+        values = [min(max(value, EDGES[0]), EDGES[1]) for value in values]
         axes.plot(values, [place] * len(values), "o", ms=2.5, color=theme.faint, zorder=1)
         if ours:
             axes.plot([best[table], ours[table]], [place] * 2, color=theme.faint, lw=1, zorder=1)
@@ -263,7 +265,7 @@ def draw(
     if ours:
         axes.plot([ours[t] for t in shown], spots, "o", ms=4.5, color=theme.up, label="Fighter")
     axes.axvline(1, color=theme.faint, lw=0.8, zorder=0)
-    axes.set(xscale="log", yticks=list(spots), ylim=(-0.8, len(shown) - 0.2), xlim=(0.05, 6))
+    axes.set(xscale="log", yticks=list(spots), ylim=(-0.8, len(shown) - 0.2), xlim=EDGES)
     axes.set_yticklabels(shown)
     axes.set_xticks([0.1, 0.2, 0.5, 1, 2, 5], labels=["0.1", "0.2", "0.5", "1", "2", "5"])
     axes.invert_yaxis()
