@@ -202,9 +202,10 @@ def _missing(rows: Sequence[Row], order: Sequence[str]) -> str:
         errors = len({row["table"] for row in own if "error" in row})
         if own:
             count = sum(row["missing"] for row in own)
-            tables = len({row["table"] for row in own})
+            number = len({row["table"] for row in own})
+            tables = "1 table" if number == 1 else f"{number} tables"
             failed = f", {errors} of which it could not fit" if errors else ""
-            parts.append(f"{TITLES[model]} {count:,} steps in {tables} tables{failed}")
+            parts.append(f"{TITLES[model]} {count:,} steps in {tables}{failed}")
     return "; ".join(parts) or "none"
 
 
