@@ -104,7 +104,7 @@ bench-training: $(READY) .bench-venv/.ready  ## training windows per second besi
 	.zoo-venv/bin/python $(INSTALL) -c constraints.txt statsforecast mlforecast lightgbm flaircast neuralforecast pyarrow
 	@touch $@
 
-bench-zoo: $(READY) .zoo-venv/.ready  ## Fighter and seven peers on the development tables: hours; resumes
+bench-zoo: $(READY) .zoo-venv/.ready  ## Fighter and its peers on the development tables: hours; resumes
 	$(BIN)/python -m benchmarks.zoo --page --models seasonal_naive autotheta autoets autoces flair lightgbm fighter \
 	fighter+future
 	$(BIN)/python -m benchmarks.zoo --page --models nhits patchtst --windows 0

@@ -71,7 +71,6 @@ def work(calls: list[list[str]], jobs: int) -> int:
             stopped = True
             for process in tuple(running):
                 process.terminate()
-            print("Finished results are kept: call again to continue.", flush=True)
             raise
 
 
@@ -88,7 +87,11 @@ def main() -> int:
     parser.add_argument("--page", action="store_true", help="write docs/zoo.md and its picture")
     parser.add_argument("--only-page", action="store_true", help="write the page, compute nothing")
     args = parser.parse_args()
-    failed = 0 if args.only_page else work(commands(args), args.jobs)
+    try:
+        failed = 0 if args.only_page else work(commands(args), args.jobs)
+    except KeyboardInterrupt:
+        print("Finished results are kept: call again to continue.", flush=True)
+        return 130
     if args.page or args.only_page:
         from .page import write_page
 

@@ -28,8 +28,8 @@ from . import peers_global, store
 from .protocol import LEVELS, QUANTILES, Window, from_levels
 
 ROWS, SEASONS, MOST_ROWS = 500, 10, 2000  # of a history for statsforecast
-MANY, SAMPLE = 400, 150  # tables with more series are sampled for slow models
-SLOW = ("autoets", "autoces")
+MANY, SAMPLE = 400, 150  # slow models forecast a sample of the series of larger tables
+SLOW = ("autoces",)
 PACKAGES = ("statsforecast", "mlforecast", "lightgbm", "flaircast", "neuralforecast", "torch",
             "numpy", "pandas")  # fmt: skip
 
