@@ -46,7 +46,7 @@ RUN = [block for block in BLOCKS if block.reason is None and block.kind in ("pyt
 @pytest.fixture
 def short_training(monkeypatch):
     """Train for one epoch, and let the demo be small."""
-    monkeypatch.setattr(autoconfig, "choose_epochs", lambda _: (1, 1))
+    monkeypatch.setattr(autoconfig, "choose_epochs", lambda *_: (1, 1))
     small = partial(fighter.cli.demo.run_demo, size=SMALL)
     monkeypatch.setattr(fighter.cli.demo, "run_demo", small)
 

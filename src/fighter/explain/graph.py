@@ -45,8 +45,9 @@ class TemporalGraph:
     """One forecast, split exactly: ``forecast = level + cycle + … + Σ sources``.
 
     A source is one past value. Its part is its difference from the mean of its look-back, times the
-    weight that the network gave it at this forecast. Graph, norms and gates are held constant, so a
-    part is a share of this sum, not what the forecast would lose without the value.
+    weight that it had in this forecast. Graph, norms, gates and the weights of smoothing are held
+    constant, so a part is a share of this sum, not what the forecast would lose without the value.
+    With smoothing, ``L`` may reach further back than the look-back.
     """
 
     target: Any  # id of the series

@@ -24,7 +24,7 @@ MANY_SERIES = 500  # above this, one member and a graph drawn from the input
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything decided before training; ``Forecaster.plan`` shows it."""
+    """Everything decided from the table; ``Forecaster.plan`` shows it."""
 
     lookback: int
     horizon: int

@@ -31,8 +31,8 @@ class Frame(Settings):
             and looks back at least as far.
         calendar: add the time of the year as a feature, and without a cycle the time of the day
             and of the week (default: True).
-        reversion: learn how quickly forecasts revert to the series' long-run mean and variance
-            (default: True).
+        reversion: learn how quickly forecasts revert to the series' long-run mean and variance;
+            of an even number of members, half do (default: True).
         bounds: keep forecasts within the bounds of their series: natural ones that are detected,
             such as zero for rainfall, and zero for a series that was never negative. Or two
             numbers, the lower and the upper bound of all series; None for no bound on a side
@@ -67,17 +67,17 @@ class Training(Settings):
     """How the network is trained.
 
     Args:
-        max_epochs: largest number of passes over the training windows (default: enough for 2,000
-            steps, 10 to 200).
-        batch_size: windows per step, over all processes together (default: 32, fewer for more than
-            128 series).
+        max_epochs: largest number of epochs (default: enough for 2,000 steps, or 600 with less
+            than 30,000 training values, and at least 10).
+        batch_size: windows per step, over all processes together (default: 32; fewer for more than
+            128 series, or more than 32 with less than 30,000 training values).
         lr: learning rate at the top of the cosine schedule (default: 0.001, or 0.002 for several
             members and at least 30,000 training values).
         weight_decay: weight decay of AdamW (default: 0).
         ema: decay of the moving average of the weights, which is evaluated and kept; 0 turns it
             off (default: 0.9995).
         patience: epochs without a better validation score before early stopping (default: at least
-            3, and 400 steps).
+            3, and 400 steps, or 150 with less than 30,000 training values).
         loss: loss of the point forecast, "mae" or "mse" (default: "mae").
         discount: how much less later steps count in training: 1 / (1 + discount) one season (at
             least 24 steps) after the first; 0 turns it off (default: 8).

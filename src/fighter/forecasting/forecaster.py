@@ -42,18 +42,18 @@ class Forecaster(Config, Estimator):
 
     Args:
         horizon: number of steps to forecast.
-        lookback: number of past steps the model sees (default: two seasons or two horizons, 96 to
-            512, and at most a third of the rows).
+        lookback: number of past steps the network sees; smoothing sees up to 1,024 (default: two
+            seasons or two horizons, 96 to 512, and at most a third of the rows).
         model: the model to train: a name such as "fighter", or a config object of
             fighter.models, such as Fighter(kappa=4) (default: "fighter").
         level: prediction intervals in per cent, such as 80 and 95 (default: none).
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
-        frame: what surrounds the network: cycle, calendar, reversion and bounds.
+        frame: what surrounds the network: cycle, calendar, reversion, bounds and smoothing.
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
-        season: season length or lengths in steps, the preferred one first, for cycle, look-back
-            and seasonal naive; integer time axes have none of their own (default: from the
-            frequency).
+        season: season length or lengths in steps, the preferred one first, for cycle, look-back,
+            smoothing and seasonal naive; integer time axes have none of their own (default: from
+            the frequency).
         date_format: how dates are written in text, such as "%d/%m/%y" (default: found if certain).
         id_col: column or columns of a long table that name the series (default: "unique_id").
         time_col: column with the time stamps (default: "ds").
@@ -63,7 +63,9 @@ class Forecaster(Config, Estimator):
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
-        validation: last rows, which choose the epoch and calibrate the intervals (default: 15 %).
+        validation: last rows, of each series where they end at different times; they choose the
+            epoch and the shares of network and smoothing, and calibrate the intervals (default:
+            15 %, none if there are too few rows).
         seed: seed of weights, batches and dropout; the same seed gives the same weights on the
             same machine (default: 0).
         device: where to train and predict, "cpu" or "cuda" (default: a GPU if there is one).
