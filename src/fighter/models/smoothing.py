@@ -157,7 +157,9 @@ def attribute(
             rise = path - start
             chord = (path.clamp(max=LARGEST_LOG).exp() - base) / torch.where(rise == 0, 1.0, rise)
             chord = torch.where(rise == 0, base, chord)
-            own, path = own * chord[..., None], path.clamp(max=LARGEST_LOG).exp()
+            # A reference without a logarithm is reached from the base by a constant.
+            own = own * chord[..., None] + response * (base - centre)
+            path = path.clamp(max=LARGEST_LOG).exp()
         share = weight[used][:, None]
         forecast += (share * path).sum(0)
         parts += (share[..., None] * own).sum(0)
@@ -189,6 +191,9 @@ class _Bank:
         size = (x.abs() * seen).sum(0) / seen.sum(0).clamp(min=1)
         self.unit = torch.where(size > 0, size, 1.0)  # keeps large and tiny values in range
         self.x, self.seen, self.horizon = x / self.unit, seen, horizon
+        # The unit knows later rows, so what depends on the size of the values takes that so far.
+        size = (self.x.abs() * seen).cumsum(0) / seen.cumsum(0).clamp(min=1)
+        self.size = torch.where(size > 0, size, 1.0)
         self.experts = make_experts(seasons)
         self.positive = ((self.x > 0) | ~seen).int().cummin(0).values.bool()
         logs = torch.where(self.x > 0, self.x, 1.0).log()
@@ -226,12 +231,13 @@ class _Bank:
                 points.append(self.forecast(t, total, count) * self.unit)
                 # Few errors say little of those to come: the spread of the values counts too.
                 error = (count * self.error + spread[t]) / (count + 1)
-                errors.append(torch.where(error > 0, error, CONSTANT) * self.unit)
+                errors.append(torch.where(error > 0, error, CONSTANT * self.size[t]) * self.unit)
         return torch.stack(points), torch.stack(errors)
 
     def forecast(self, t: int, total: Tensor, count: Tensor) -> Tensor:
         """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
-        error = total / count.clamp(min=1e-9) + 1e-6
+        least = 1e-6 * self.size[t]
+        error = total / count.clamp(min=1e-9) + least
         positive = self.positive[t].expand(len(self.experts), -1)
         usable = self.usable & torch.cat([torch.ones_like(positive), positive])
         error = torch.where(usable, error, torch.inf)
@@ -239,7 +245,7 @@ class _Bank:
         weights = torch.where(usable, (error / error.min(0).values) ** -power, 0.0)
         weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
         self.weights = weights / weights.sum(0)
-        self.error = torch.where(self.weights > 0, self.weights * (error - 1e-6), 0.0).sum(0)
+        self.error = torch.where(self.weights > 0, self.weights * (error - least), 0.0).sum(0)
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
 
