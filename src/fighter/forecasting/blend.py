@@ -68,10 +68,14 @@ class Blend:
         return done._replace(rows=done.rows + first)
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
-        """Return the forecast of smoothing and its quantiles, scaled."""
+        """Return the forecast of smoothing and its quantiles, scaled.
+
+        A series of which nothing is observed has its training mean and deviation.
+        """
         scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
-        point = ((smoothed.point - shift) / scale)[..., None]
-        error = (smoothed.error / scale)[:, None, :, None]
+        known = smoothed.known[:, None, :, None]
+        point = torch.where(known, ((smoothed.point - shift) / scale)[..., None], 0.0)
+        error = torch.where(known, (smoothed.error / scale)[:, None, :, None], 1.0)
         return torch.cat([point, point + error * self.spread[:, None].double()], -1)
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
@@ -182,19 +186,27 @@ def error_quantiles(
 ) -> Float[Tensor, "horizon quantiles"]:
     """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
 
-    The shape of the distribution is taken over all steps and series, its width by step.
+    The shape of the distribution is taken over all steps and series, its width by step. Without
+    any errors, they are those of a normal random walk.
     """
     score = (target - smoothed.point) / smoothed.error[:, None].clamp(min=1e-12)
-    steps = target.shape[1]
+    seen, steps = seen * smoothed.known[:, None], target.shape[1]
     width = torch.stack([score[:, h][seen[:, h] > 0].abs().mean() for h in range(steps)])
     width = width.nan_to_num(float(width.nanmean().nan_to_num(1.0))).clamp(min=1e-3)
     width = _running_mean(width)
     shape = (score / width[:, None])[seen > 0]
     if not len(shape):
-        return torch.zeros(steps, len(quantiles))
+        return walk_quantiles(steps, quantiles)
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
     return (width[:, None] * levels).float()
+
+
+def walk_quantiles(steps: int, quantiles: Sequence[float]) -> Float[Tensor, "horizon quantiles"]:
+    """Return the quantiles of a normal random walk, in mean absolute errors of its first step."""
+    levels = torch.special.ndtri(torch.tensor(quantiles, dtype=torch.float64))
+    walk = torch.arange(1.0, steps + 1).double().sqrt()
+    return ((torch.pi / 2) ** 0.5 * walk[:, None] * levels).float()
 
 
 def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
@@ -218,7 +230,7 @@ def make_blend(
     blend = Blend(
         torch.zeros(series),
         torch.ones(2, series),
-        torch.zeros(plan.horizon, len(plan.quantiles)),
+        walk_quantiles(plan.horizon, plan.quantiles),
         plan.seasons,
     )
     if windows is None or not len(windows):

@@ -80,12 +80,13 @@ class Smoothed(NamedTuple):
 
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
+    known: Bool[Tensor, "origins series"]  # False before the first observed value
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
-        return Smoothed(self.point[index], self.error[index], self.rows[index])
+        return Smoothed(*(each[index] for each in self))
 
 
 @torch.no_grad()
@@ -110,7 +111,8 @@ def smooth(
         bank = _Bank(x, seen, seasons, horizon)
         parts.append(bank.run(rows.tolist()))
     points, errors = zip(*parts, strict=True)
-    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), rows)
+    known = observed.cpu().int().cummax(0).values.bool()[rows - 1]
+    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), known, rows)
 
 
 @torch.no_grad()
@@ -195,7 +197,8 @@ class _Bank:
         size = (self.x.abs() * seen).cumsum(0) / seen.cumsum(0).clamp(min=1)
         self.size = torch.where(size > 0, size, 1.0)
         self.experts = make_experts(seasons)
-        self.positive = ((self.x > 0) | ~seen).int().cummin(0).values.bool()
+        known = seen.int().cummax(0).values.bool()
+        self.positive = ((self.x > 0) | ~seen).int().cummin(0).values.bool() & known
         logs = torch.where(self.x > 0, self.x, 1.0).log()
         both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (self.x > 0)], 1)
         lengths = list(dict.fromkeys(e.season for e in self.experts))
