@@ -94,3 +94,12 @@ def test_rounding_does_not_choose_the_time_basis():
     for seed in range(5):
         noise = 1e-13 * torch.randn(96, generator=torch.Generator().manual_seed(seed)).double()
         torch.testing.assert_close(time_basis(correlation + noise, 96), basis, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("lags", [6, 9, 14])
+def test_lags_beyond_all_rows_have_no_correlation(lags):
+    values = torch.randn(5, 2, dtype=torch.float64)
+    found = lag_correlation(values, None, lags)
+    assert found.shape == (lags,)
+    assert torch.allclose(found[:5], lag_correlation(values, None, 5), atol=1e-12)
+    assert found[5:].abs().max() < 1e-12

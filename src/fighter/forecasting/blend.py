@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost a
 MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
-FEW_ROWS = 100  # with so many rows in the table, the network's share is halved
+FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -35,16 +34,16 @@ class Blend:
 
     Args:
         share: share of the network ``[N]``; smoothing has the rest.
-        usual: the largest deviation, and distance of the last values from the mean, of the
-            training windows, ``[2, N]``. The network's share falls where a window exceeds them: it
-            has not learned from such windows, for example after a jump of the level.
+        usual: what the training windows held at most of :func:`window_extremes`, ``[3, N]``. The
+            network's share falls where a window exceeds it: it has not learned from such windows,
+            for example after a jump of the level.
         spread: quantiles of the errors of smoothing, in multiples of its mean error so far,
             ``[H, Q]``.
         seasons: lengths of the seasons that smoothing knows.
     """
 
     share: Float[Tensor, "series"]
-    usual: Float[Tensor, "2 series"]
+    usual: Float[Tensor, "3 series"]
     spread: Float[Tensor, "horizon quantiles"]
     seasons: tuple[int, ...]
 
@@ -69,10 +68,14 @@ class Blend:
         return done._replace(rows=done.rows + first)
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
-        """Return the forecast of smoothing and its quantiles, scaled."""
+        """Return the forecast of smoothing and its quantiles, scaled.
+
+        A series of which nothing is observed has its training mean and deviation.
+        """
         scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
-        point = ((smoothed.point - shift) / scale)[..., None]
-        error = (smoothed.error / scale)[:, None, :, None]
+        known = smoothed.known[:, None, :, None]
+        point = torch.where(known, ((smoothed.point - shift) / scale)[..., None], 0.0)
+        error = torch.where(known, (smoothed.error / scale)[:, None, :, None], 1.0)
         return torch.cat([point, point + error * self.spread[:, None].double()], -1)
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
@@ -114,8 +117,11 @@ def _gather(windows: Windows) -> Iterator[tuple[Batch, None]]:
         yield windows.gather(index), None
 
 
-def window_extremes(batch: Batch) -> Float[Tensor, "2 batch series"]:
-    """Return the deviation of each window, and how far its last values are from its mean."""
+def window_extremes(batch: Batch) -> Float[Tensor, "3 batch series"]:
+    """Return the deviation of each window, how far its last values are from its mean, and its mean.
+
+    All are sizes, in deviations of the training rows.
+    """
     past, seen = batch.past, batch.past_observed
     seen = torch.ones_like(past) if seen is None else seen.to(past)
 
@@ -126,15 +132,19 @@ def window_extremes(batch: Batch) -> Float[Tensor, "2 batch series"]:
     recent = mean(past[:, -last:], seen[:, -last:])
     recent = torch.where(seen[:, -last:].any(1), recent, centre)
     deviation = mean((past - centre[:, None]).square(), seen).sqrt()
-    return torch.stack([deviation, (recent - centre).abs()])
+    return torch.stack([deviation, (recent - centre).abs(), centre.abs()])
 
 
-def usual_extremes(training: Windows) -> Float[Tensor, "2 series"]:
-    """Return the largest :func:`window_extremes` of (a sample of) the training windows."""
+def usual_extremes(training: Windows) -> Float[Tensor, "3 series"]:
+    """Return the largest :func:`window_extremes` of (a sample of) the training windows.
+
+    A mean may be one deviation further away: levels drift.
+    """
     sample = training.thin(2048)
-    largest = torch.zeros(2, sample.values.shape[1], device=sample.device)
+    largest = torch.zeros(3, sample.values.shape[1], device=sample.device)
     for index in sample.batches(sample.eval_batch_size):
         largest = torch.maximum(largest, window_extremes(sample.gather(index)).amax(1))
+    largest[2] += largest[0]
     return largest.clamp(min=1e-6).cpu()
 
 
@@ -147,20 +157,26 @@ def choose_shares(
     more windows it has; those of all series together, and a prior for equal shares, count like a
     few windows. Also returns the mean absolute errors of the first, the second and both mixed.
     """
-    horizon, count = target.shape[1], seen.sum((0, 1))
+    count = seen.sum((0, 1))
     errors = torch.stack(
         [((target - s * first - (1 - s) * second).abs() * seen).sum((0, 1)) for s in SHARES]
     ) / count.clamp(min=1)  # [shares, N]
     known = count > 0
     relative = torch.where(known, errors / errors.mean(0).clamp(min=1e-9), 1.0)
     pooled = relative[:, known].mean(1, keepdim=True)
-    windows = count / horizon
-    independent = windows.clamp(max=1) + (windows - 1).clamp(min=0) / horizon
+    independent = independent_windows(seen)
     prior = PRIOR * (2 * SHARES - 1).square()[:, None]
     chosen = (independent * relative + POOLED * pooled + prior).argmin(0)
     each = (errors[-1], errors[0], errors.gather(0, chosen[None])[0])
     a, b, mixed = (round(float(e[known].mean()), 6) for e in each)
     return SHARES[chosen], (a, b, mixed)
+
+
+def independent_windows(seen: Points) -> Float[Tensor, "series"]:
+    """Return how many windows of each series do not overlap; the last may be a part of one."""
+    horizon = seen.shape[1]
+    windows = seen.sum((0, 1)) / horizon
+    return windows.clamp(max=1) + (windows - 1).clamp(min=0) / horizon
 
 
 def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> None:
@@ -183,27 +199,31 @@ def error_quantiles(
 ) -> Float[Tensor, "horizon quantiles"]:
     """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
 
-    The shape of the distribution is taken over all steps and series, its width by step.
+    The shape of the distribution is taken over all steps and series, its width by step. Without
+    any errors, they are those of a normal random walk.
     """
-    score = (target - smoothed.point) / smoothed.error[:, None].clamp(min=1e-12)
-    steps = target.shape[1]
-    width = torch.stack([score[:, h][seen[:, h] > 0].abs().mean() for h in range(steps)])
-    width = width.nan_to_num(float(width.nanmean().nan_to_num(1.0))).clamp(min=1e-3)
-    width = _running_mean(width)
+    seen, steps = seen * smoothed.known[:, None], target.shape[1]
+    # A series that was quiet so far has small errors, and large scores when it wakes up.
+    usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
+    error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]
+    usual = usual.clamp(min=1e-12)
+    sizes = ((target - smoothed.point).abs() / usual * seen).sum((0, 2))
+    width = sizes / (error / usual * seen).sum((0, 2)).clamp(min=1e-12)
+    width = torch.where(width > 0, width, width.mean()).clamp(min=1e-3)
+    width, score = _running_mean(width), (target - smoothed.point) / error
     shape = (score / width[:, None])[seen > 0]
     if not len(shape):
-        return _normal_quantiles(steps, quantiles)
+        return walk_quantiles(steps, quantiles)
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
     return (width[:, None] * levels).float()
 
 
-def _normal_quantiles(
-    horizon: int, quantiles: Sequence[float]
-) -> Float[Tensor, "horizon quantiles"]:
-    """Return the quantiles of a random walk, for tables that are too short to test a forecast."""
-    levels = [1.25 * NormalDist().inv_cdf(q) for q in quantiles]  # 1.25: from mean to deviation
-    return torch.arange(1.0, horizon + 1).sqrt()[:, None] * torch.tensor(levels)
+def walk_quantiles(steps: int, quantiles: Sequence[float]) -> Float[Tensor, "horizon quantiles"]:
+    """Return the quantiles of a normal random walk, in mean absolute errors of its first step."""
+    levels = torch.special.ndtri(torch.tensor(quantiles, dtype=torch.float64))
+    walk = torch.arange(1.0, steps + 1).double().sqrt()
+    return ((torch.pi / 2) ** 0.5 * walk[:, None] * levels).float()
 
 
 def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
@@ -226,8 +246,8 @@ def make_blend(
     series = panel.n_series
     blend = Blend(
         torch.zeros(series),
-        torch.ones(2, series),
-        _normal_quantiles(plan.horizon, plan.quantiles),
+        torch.ones(3, series),
+        walk_quantiles(plan.horizon, plan.quantiles),
         plan.seasons,
     )
     if windows is None or not len(windows):
@@ -248,9 +268,11 @@ def make_blend(
         local = blend.local(smoothed.at(batch.start + plan.lookback), scaler)
         local = clamp_to_bounds(local.to(batch.past), batch)
         parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])
-    share, errors = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
+    points = [torch.cat(part) for part in zip(*parts, strict=True)]
+    share, errors = choose_shares(*points)
+    evidence = float(independent_windows(points[-1]).sum())
+    share = share * evidence / (evidence + FEW_WINDOWS)
     errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
-    share *= panel.length / (panel.length + FEW_ROWS)
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     return plan, replace(blend, share=share, usual=usual_extremes(training))
 

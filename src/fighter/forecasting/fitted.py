@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import ceil
 from numbers import Integral
 from typing import Any
 
@@ -472,12 +473,12 @@ def _calibrate(
 
 def warn_if_uncertain(quantiles: tuple[float, ...], scores: int) -> None:
     """Warn about quantiles that lie beyond all errors that were seen."""
-    beyond = [q for q in quantiles if min(q, 1 - q) * (scores + 1) < 1]
+    beyond = [q for q in quantiles if min(q, 1 - q) * (scores + 1) < 1 - 1e-9]
     if beyond:
         level = 100 - 200 * min(min(q, 1 - q) for q in beyond)
         warn_user(
             f"the {level:g} % interval cannot be calibrated: it rests on {scores} errors, and "
-            f"needs at least {int(200 / (100 - level)) - 1}. It may be too narrow."
+            f"needs at least {ceil(200 / (100 - level) - 1e-9) - 1}. It may be too narrow."
         )
 
 

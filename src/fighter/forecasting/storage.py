@@ -103,23 +103,22 @@ def unpack(
 
 
 def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend | None:
-    """Return how network and smoothing are mixed; models before 0.3 have no smoothing."""
+    """Return how network and smoothing are mixed; models without smoothing have none."""
     if not plan.smoothing:
         return None
     sizes = {
         "share": (series,),
-        "usual": (2, series),
+        "usual": (3, series),
         "spread": (plan.horizon, len(plan.quantiles)),
     }
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
     check_finite(tensors)
-    if (
-        not ((tensors["share"] >= 0) & (tensors["share"] <= 1)).all()
-        or min(plan.seasons, default=2) < 2
-    ):
-        raise ValueError("blend.share is no share, or a season is shorter than 2 steps")
+    if not ((tensors["share"] >= 0) & (tensors["share"] <= 1)).all():
+        raise ValueError("blend.share is no share")
+    if not (tensors["usual"] > 0).all() or min(plan.seasons, default=2) < 2:
+        raise ValueError("blend.usual is not above 0, or a season is shorter than 2 steps")
     return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
 
 

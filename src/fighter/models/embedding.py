@@ -86,7 +86,8 @@ def lag_correlation(
 def _lag_covariance(values: Values, observed: Values, lags: int) -> Float[Tensor, "{lags} series"]:
     """Return the mean product of the observed pairs that are k steps apart."""
     centred = (values - (values * observed).sum(0) / observed.sum(0).clamp(min=1)) * observed
-    size = 2 * len(values)  # zero padding, so that the end does not meet the beginning
+    # Zero padding, so that the end does not meet the beginning.
+    size = 2 * max(len(values), lags)
 
     def products(x: Values) -> Float[Tensor, "_ series"]:
         power = torch.fft.rfft(x, n=size, dim=0).abs().square()

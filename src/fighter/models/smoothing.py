@@ -34,6 +34,7 @@ SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of i
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 LARGEST_LOG = 600.0
+FIRST_VALUES = 5  # that a trend begins with
 LEAST_RATIO = 2.0  # of the largest value to the smallest; below, logarithms change little
 CONSTANT = 0.01  # error of a series that never changed, as a share of its size
 LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
@@ -81,12 +82,13 @@ class Smoothed(NamedTuple):
 
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
+    known: Bool[Tensor, "origins series"]  # False before the first observed value
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
-        return Smoothed(self.point[index], self.error[index], self.rows[index])
+        return Smoothed(*(each[index] for each in self))
 
 
 @torch.no_grad()
@@ -111,7 +113,8 @@ def smooth(
         bank = _Bank(x, seen, seasons, horizon)
         parts.append(bank.run(rows.tolist()))
     points, errors = zip(*parts, strict=True)
-    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), rows)
+    known = observed.cpu().int().cummax(0).values.bool()[rows - 1]
+    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), known, rows)
 
 
 @torch.no_grad()
@@ -154,7 +157,9 @@ def attribute(
             rise = path - start
             chord = (path.clamp(max=LARGEST_LOG).exp() - base) / torch.where(rise == 0, 1.0, rise)
             chord = torch.where(rise == 0, base, chord)
-            own, path = own * chord[..., None], path.clamp(max=LARGEST_LOG).exp()
+            # A reference without a logarithm is reached from the base by a constant.
+            own = own * chord[..., None] + response * (base - centre)
+            path = path.clamp(max=LARGEST_LOG).exp()
         share = weight[used][:, None]
         forecast += (share * path).sum(0)
         parts += (share[..., None] * own).sum(0)
@@ -207,7 +212,7 @@ class _Bank:
         """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after these rows."""
         steps = sorted({1, -(-self.horizon // 2), self.horizon})
         pending = {h: deque(maxlen=h) for h in steps}
-        total, count = torch.zeros_like(self.weights), torch.zeros_like(self.unit)
+        total, count = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
         spread = _mean_deviation(self.x, self.seen)
         for t in range(max(rows)):
@@ -216,16 +221,19 @@ class _Bank:
             for h, made in pending.items():
                 if len(made) == h:
                     error = (self.x[t] - made[0]).abs() / h**0.5
-                    total = total + torch.where(scored, error, 0.0)
-                    count = count + scored / h**0.5
+                    known = scored & ~error.isnan()
+                    total = total + torch.where(known, error, 0.0)
+                    count = count + known / h**0.5
             for group in self.groups:
                 group.advance(t)
             for h, made in pending.items():
-                made.append(self.undo(torch.cat([group.path(t, h) for group in self.groups])))
+                paths = self.undo(torch.cat([group.path(t, h) for group in self.groups]))
+                made.append(torch.where(self.ready(t), paths, torch.nan))
             if t + 1 in wanted:
                 points.append(self.forecast(t, total, count) * self.unit)
                 # Few errors say little of those to come: the spread of the values counts too.
-                error = (count * self.error + spread[t]) / (count + 1) * self.unit
+                errors_made = count.amax(0)
+                error = (errors_made * self.error + spread[t]) / (errors_made + 1) * self.unit
                 level = points[-1][0].abs()
                 constant = CONSTANT * torch.where(level > 0, level, 1.0)
                 errors.append(torch.where(error > 0, error, constant))
@@ -235,7 +243,7 @@ class _Bank:
         """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
         error = total / count.clamp(min=1e-9)
         growing = self.growing[t].expand(len(self.experts), -1)
-        usable = self.usable & torch.cat([torch.ones_like(growing), growing])
+        usable = self.usable & torch.cat([torch.ones_like(growing), growing]) & self.ready(t)
         error = torch.where(usable, error, torch.inf)
         best = error.min(0).values
         ratio = torch.where(best > 0, error / best, torch.where(error > 0, torch.inf, 1.0))
@@ -246,6 +254,10 @@ class _Bank:
         self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
+
+    def ready(self, t: int) -> Bool[Tensor, "twice_experts series"]:
+        """Tell which experts have seen the rows that their first states come from."""
+        return torch.cat(torch.cat([group.ready(t) for group in self.groups]).chunk(2, -1))
 
     def undo(self, y: Tensor) -> Tensor:
         """Turn ``[E, …, values and logarithms]`` into ``[2 E, …, values]``."""
@@ -270,6 +282,11 @@ class _Group:
         level, slope, self.profile = _first_states(x, seen, self.begin, self.season)
         zero = x.new_zeros(len(experts), x.shape[1])
         self.level, self.trend = level + zero, torch.where(self.damping > 0, slope, zero)
+        self.needed = torch.full_like(self.begin[None], 2 * self.season)
+        if self.season == 1:  # without a trend, the first value is enough
+            moving = self.damping > 0
+            self.level = torch.where(moving, self.level, x.gather(0, self.begin[None]))
+            self.needed = torch.where(moving, FIRST_VALUES, 1)
         self.phases = [phase + zero for phase in self.profile] if self.season > 1 else []
         self.sums, self.slope = x.new_zeros(5, x.shape[1]), x.new_zeros(x.shape[1])
 
@@ -297,6 +314,10 @@ class _Group:
         slope = (n * products - ages * rests) / torch.where(spread > 0, spread, 1.0)
         self.slope = torch.where((n >= 3) & (spread > 0), slope, 0.0)
 
+    def ready(self, t: int) -> Bool[Tensor, "experts series"]:
+        """Tell which experts have seen the rows that their first states come from."""
+        return (t - self.begin + 1 >= self.needed).expand(len(self.alpha), -1)
+
     def path(self, t: int, h: int) -> States:
         """Forecast step h after row t."""
         y = self.level + self.reach[:, h - 1 : h] * self.trend + self.drift * (self.slope * (h / 2))
@@ -323,7 +344,7 @@ def _first_states(
     x: Values, seen: Observed, begin: Int[Tensor, "series"], season: int
 ) -> tuple[Float[Tensor, "series"], Float[Tensor, "series"], Float[Tensor, "season series"]]:
     """Return level, slope and seasonal profile from the first two seasons (or five values)."""
-    width = 2 * season if season > 1 else 5
+    width = 2 * season if season > 1 else FIRST_VALUES
     index = begin + torch.arange(width)[:, None]
     on = (seen.gather(0, index.clamp(max=len(x) - 1)) & (index < len(x))).to(x)
     first = x.gather(0, index.clamp(max=len(x) - 1)) * on
