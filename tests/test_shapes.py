@@ -24,7 +24,7 @@ WRONG = {
     "hops": lambda: masked_softmax(torch.zeros(2, 3, 4)),  # not square
     "nn": lambda: split_heads(torch.zeros(3, 4), 2),
     "models": lambda: moving_average(torch.zeros(2, 3), 3),
-    "training": lambda: adjust(Y, torch.zeros(3, 4)),  # four series, not three
+    "training": lambda: adjust(Y, torch.zeros(3, 4), (0.1,) * 4),  # four series, not three
     "a nested function": lambda: make_loss("mae", ())(Y, torch.zeros(2, 3, 3), None),
 }
 

@@ -70,7 +70,7 @@ def test_a_series_that_grows_beyond_its_bound_is_followed():
     noise = (rng.random(600) < 0.1).astype(int)
     times = pd.date_range("2024-01-01", periods=600, freq="h")
     table = pd.DataFrame({"unique_id": "s", "ds": times, "y": (day ^ noise).astype(float)})
-    model = tiny(24, 48, level=[80], cycle=None, max_epochs=8).fit(table)
+    model = tiny(24, 48, level=[80], cycle=None, max_epochs=8, smoothing=False).fit(table)
     known = of(model.predict(), "s")
     assert known.max() == 1.0
     assert known.min() == 0.0
@@ -130,7 +130,8 @@ def counts(rows: int = 400) -> pd.DataFrame:
 
 
 def fit_counts(bounds: object) -> Forecaster:
-    return tiny(14, 56, level=[80, 95], cycle=None, max_epochs=8, bounds=bounds).fit(counts())
+    settings = {"cycle": None, "max_epochs": 8, "bounds": bounds, "smoothing": False}
+    return tiny(14, 56, level=[80, 95], **settings).fit(counts())
 
 
 @pytest.fixture(scope="module")
@@ -267,14 +268,14 @@ def test_bounds_do_not_collapse_the_interval_of_a_constant_series():
         [pd.DataFrame({"unique_id": k, "ds": times, "y": v}) for k, v in columns.items()],
         ignore_index=True,
     )
-    model = tiny(7, 28, level=[80], cycle=None).fit(table)
+    model = tiny(7, 28, level=[80], cycle=None, smoothing=False).fit(table)
     scaler = model.fitted.preprocessing.scaler
     assert scaler.bounds is not None
     assert np.isinf(scaler.bounds).all()
     assert scaler.floor is not None
     assert scaler.floor[0].tolist() == [0, 0, -np.inf, -np.inf]
     # What the network and the calibration find is what comes out, but not below zero.
-    free = tiny(7, 28, level=[80], cycle=None, bounds=False).fit(table)
+    free = tiny(7, 28, level=[80], cycle=None, bounds=False, smoothing=False).fit(table)
     later = table.copy()
     changing = later[later.unique_id != "noise"].groupby("unique_id").tail(7).index
     later.loc[changing, "y"] += 50

@@ -264,12 +264,12 @@ def test_warm_start_continues_from_the_weights():
 
 @pytest.mark.parametrize("warm_start", [False, True])
 def test_a_failed_fit_leaves_the_model_as_it_was(warm_start):
-    model = tiny(level=[80]).fit(waves(60))
+    model = tiny(level=[80], smoothing=False).fit(waves(60))
     before, weights = model.predict(), {k: v.clone() for k, v in model.network.state_dict().items()}
     model.set_params(training__lr=1e30, training__ema=0.0)
     with pytest.raises(FighterError, match=r"loss became (nan|inf) in epoch"):
         model.fit(waves(80), warm_start=warm_start)
-    settings = tiny(level=[80]).get_params(deep=False)
+    settings = tiny(level=[80], smoothing=False).get_params(deep=False)
     assert model.set_params(**settings).predict().equals(before)
     assert all((model.network.state_dict()[k] == v).all() for k, v in weights.items())
     with pytest.raises(FighterError, match="series 'a' has 8 points"):
@@ -315,7 +315,7 @@ def test_the_horizon_is_fixed_when_the_model_is_fitted():
 def test_a_table_too_short_to_validate_on_is_reported():
     short = waves(20)
     with pytest.warns(DataWarning, match="20 rows"):
-        tiny().fit(short)
+        tiny(smoothing=False).fit(short)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tiny(validation=0).fit(short)  # asked for

@@ -238,10 +238,10 @@ def test_huge_and_tiny_values_keep_their_precision(level, spread):
 
 def test_a_table_that_is_too_short_is_refused_with_the_numbers():
     with pytest.raises(FighterError) as error:
-        tiny(horizon=24, lookback=96).fit(waves(40, ids=("a",)))
+        tiny(horizon=24, lookback=96, smoothing=False).fit(waves(40, ids=("a",)))
     assert "series 'a' has 40 points, needs look-back 96 + horizon 24 = 120" in str(error.value)
     with pytest.raises(FighterError, match="intervals are calibrated on validation rows, and 20"):
-        tiny(level=[80]).fit(waves(20))
+        tiny(level=[80], smoothing=False).fit(waves(20))
 
 
 @pytest.mark.parametrize(
@@ -280,9 +280,9 @@ def test_predict_accepts_a_history_shorter_than_the_look_back():
 
 
 def test_only_the_look_back_matters_for_later_data():
-    """The same look-back gives the same forecast, whatever lies before it in the table."""
+    """The same look-back gives the same network's forecast, whatever lies before it in the table."""
     df = waves(130)
-    model = tiny(cycle=24).fit(tail(df, 30))
+    model = tiny(cycle=24, smoothing=False).fit(tail(df, 30))
     whole = model.predict(df)
     short = model.predict(df.groupby("unique_id").tail(12))
     longer = model.predict(df.groupby("unique_id").tail(47))

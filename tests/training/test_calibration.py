@@ -3,7 +3,9 @@ import torch
 from torch import nn
 
 from fighter.data.windows import Windows
-from fighter.training.calibration import adjust, calibrate
+from fighter.training.calibration import FEW_WINDOWS, adjust, sample_windows
+from fighter.training.calibration import calibrate as calibrate_pairs
+from fighter.training.inference import forecast
 
 QUANTILES = (0.025, 0.1, 0.9, 0.975)
 
@@ -28,9 +30,14 @@ def noise(rows: int, scale=1.0, seed: int = 0, missing: bool = False) -> Windows
     return Windows.over(values, observed, 20, 3)
 
 
+def calibrate(network, windows, quantiles):
+    """Return the shifts of a network on (a sample of) the windows."""
+    return calibrate_pairs(forecast(network, sample_windows(windows, quantiles)), quantiles)[0]
+
+
 def coverage(network, windows, conformal_shifts) -> list[float]:
     batch = windows.gather(torch.arange(len(windows)))
-    y = adjust(network(batch, None), conformal_shifts)
+    y = adjust(network(batch, None), conformal_shifts, QUANTILES)
     inside = [
         (y[..., a] <= batch.future) & (batch.future <= y[..., b]) for a, b in ((2, 3), (1, 4))
     ]
@@ -62,28 +69,37 @@ def test_drift_within_validation_widens_the_intervals():
     assert ((wide[:, 3] - wide[:, 0]) > 1.5 * (quiet[:, 3] - quiet[:, 0])).all()
 
 
-def test_adjusted_quantiles_are_sorted():
-    y = adjust(torch.randn(5, 3, 2, 5), torch.randn(2, 4))
-    assert (y[..., 2:] >= y[..., 1:-1]).all()
+def test_adjusted_quantiles_are_sorted_around_the_point():
+    y = torch.randn(5, 3, 2, 6)
+    adjusted = adjust(y, torch.randn(2, 5), (0.025, 0.1, 0.5, 0.9, 0.975))
+    assert (adjusted[..., 2:] >= adjusted[..., 1:-1]).all()
+    assert torch.equal(adjusted[..., 0], y[..., 0])
+    assert torch.equal(adjusted[..., 3], y[..., 0])  # the median is the point
 
 
-def test_a_series_without_observations_takes_the_mean_of_the_others():
+def test_a_series_without_observations_takes_the_shifts_of_all():
     windows = noise(500)
     seen = torch.ones(500, 2, dtype=torch.bool)
     seen[:, 1] = False
     conformal_shifts = calibrate(Fixed(3), Windows.over(windows.values, seen, 20, 3), QUANTILES)
     assert conformal_shifts.isfinite().all()
-    assert torch.equal(conformal_shifts[0], conformal_shifts[1])
+    torch.testing.assert_close(conformal_shifts[0], conformal_shifts[1])
 
 
 def test_few_windows_give_the_finite_sample_quantiles_of_the_scores():
-    """With 8 windows of 3 steps, q = 0.1 takes the second of 24 scores and 0.9 the 23rd."""
+    """With 8 windows of 3 steps, q = 0.1 takes the second of 24 scores and 0.9 the 23rd.
+
+    Of the 48 scores of both series, it takes the fourth and the 45th; the shift lies between.
+    """
     network, windows = Fixed(3), noise(30)
     batch = windows.gather(torch.arange(8))
     y = network(batch, None)
     width = (y[..., -1:] - y[..., 1:2]).clamp(min=1e-3)
     scores = ((batch.future[..., None] - y[..., 1:]) / width).flatten(0, 1).sort(0).values
-    expected = torch.stack([scores[rank, :, i] for i, rank in enumerate((0, 1, 22, 23))], 1)
+    own = torch.stack([scores[rank, :, i] for i, rank in enumerate((0, 1, 22, 23))], 1)
+    pooled = scores.flatten(0, 1).sort(0).values
+    shared = torch.stack([pooled[rank, i] for i, rank in enumerate((0, 3, 45, 47))])
+    expected = (8 * own + FEW_WINDOWS * shared) / (8 + FEW_WINDOWS)
     torch.testing.assert_close(calibrate(network, windows, QUANTILES), expected)
 
 

@@ -264,7 +264,8 @@ def _train(
     model.fit(panel, **where)
     _tell(quiet, messages.about_training(model, time.monotonic() - start))
     if not quiet and is_rank_zero():
-        simple = {name: _simple(model, name).fit(panel) for name in ("naive", "repeat")}
+        names = ("naive", "repeat") if model.plan.validation else ()
+        simple = {name: _simple(model, name).fit(panel) for name in names}
         say(messages.about_score(model, simple, panel))
     World.joined().wait()  # the others leave when rank 0 has scored
     return model, panel

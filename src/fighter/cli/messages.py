@@ -74,12 +74,17 @@ def about_data(panel: Panel) -> str:
 
 
 def about_training(model: "Forecaster", seconds: float) -> str:
-    """Say how long training took."""
-    if not model.plan.model.trainable:
-        return f"trained   nothing: {model.plan.model.name} has no weights"
-    return (
-        f"trained   {len(model.history)} of at most {model.plan.epochs} epochs in {seconds:.0f} s"
-    )
+    """Say how long training took, and how network and smoothing are mixed."""
+    plan = model.plan
+    if not plan.model.trainable:
+        return f"trained   nothing: {plan.model.name} has no weights"
+    if not plan.trained:
+        return "trained   nothing: too few rows for a network, exponential smoothing forecasts"
+    text = f"trained   {len(model.history)} of at most {plan.epochs} epochs in {seconds:.0f} s"
+    if plan.smoothing:
+        share = 100 * plan.network_share
+        text += f"; {share:.0f} % network, {100 - share:.0f} % exponential smoothing"
+    return fill(text)
 
 
 def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: Panel) -> str:

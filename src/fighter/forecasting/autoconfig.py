@@ -104,9 +104,8 @@ def uses_smoothing(config: Config) -> bool:
 
 
 def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:
-    """Tell whether a network can learn from the training rows, and be tested on the others."""
-    windows = rows - lookback - horizon + 1
-    return panel.length > rows and windows * panel.n_series >= FEWEST_WINDOWS
+    """Tell whether the training rows hold enough windows for a network to learn from."""
+    return (rows - lookback - horizon + 1) * panel.n_series >= FEWEST_WINDOWS
 
 
 def smoothing_seasons(panel: Panel) -> tuple[int, ...]:

@@ -259,8 +259,12 @@ def make_blend(
         target, seen = (each.double() for each in _truth(batch))
         target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
         blend = replace(blend, spread=error_quantiles(smoothed, target, seen, plan.quantiles))
-    if not plan.trained or training is None or validation is None or not len(validation):
+    if not plan.trained or training is None or validation is None:
         return replace(plan, network_share=0.0), blend
+    blend = replace(blend, usual=usual_extremes(training))
+    if not len(validation):  # nothing prefers one of the two
+        blend = replace(blend, share=torch.full((series,), 0.5))
+        return replace(plan, network_share=0.5), blend
     sample = recent(validation).thin(MOST_WINDOWS)
     smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
     parts = []
@@ -274,7 +278,7 @@ def make_blend(
     share = share * evidence / (evidence + FEW_WINDOWS)
     errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
-    return plan, replace(blend, share=share, usual=usual_extremes(training))
+    return plan, replace(blend, share=share)
 
 
 def recent(windows: Windows) -> Windows:

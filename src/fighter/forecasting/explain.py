@@ -53,9 +53,8 @@ def explain(
     if warn:
         fitted.warn_if_unseen(panel, wanted)
     for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
-        yield from _explain_together(
-            fitted, until, known, [t for t in targets if ending[t[0]]], like
-        )
+        together = [t for t in targets if ending[t[0]]]
+        yield from _explain_together(fitted, until, known, together, like, panel.length)
 
 
 def save_page(
@@ -134,9 +133,17 @@ def _check_first(panel: Panel, horizon: int, first: Any) -> None:
 
 
 def _explain_together(
-    fitted: Fitted, panel: Panel, known: np.ndarray, targets: Sequence[Target], like: Any
+    fitted: Fitted,
+    panel: Panel,
+    known: np.ndarray,
+    targets: Sequence[Target],
+    like: Any,
+    rows: int,
 ) -> Iterator[TemporalGraph]:
-    """Explain targets whose series all end at the end of the panel."""
+    """Explain targets whose series all end at the end of the panel.
+
+    ``rows`` is how many rows graphs show, if smoothing looks back that far.
+    """
     plan, preprocessing = fitted.plan, fitted.preprocessing
     whole, scaler, windows = fitted.window_after(panel, known)
     places = positions(panel.ids, whole.ids)
@@ -145,7 +152,7 @@ def _explain_together(
     batch = windows.gather(windows.starts.new_zeros(1))
     looked = slice(first - plan.lookback, first)
     node_names = partial(_node_names, fitted, whole.times[looked], whole)
-    local = _Local(fitted, fitted.served(panel), whole, looked, batch)
+    local = _Local(fitted, fitted.served(panel), whole, looked, batch, rows)
     shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
     cells = [(series, step - 1) for series, step in targets]
     clamp = clamp_finished if local.blend is None else clamp_to_bounds
@@ -155,7 +162,7 @@ def _explain_together(
         traces = trace_windows(fitted.network, batch, position, cells, clamp)
     for (series, step), trace in zip(targets, traces, strict=True):
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
-        share = local.shares[series]
+        share = float(local.shares[series])
         terms, forecast, layers = {"level": 0.0}, 0.0, ()
         sources = np.zeros((1, *local.past.shape))
         if trace is not None:
@@ -171,8 +178,8 @@ def _explain_together(
             layers = _layers(trace, shared, node_names, series, scale * share)
         if share < 1:
             path, parts, level = local.split(series)
-            forecast += (1 - share) * path[step - 1]
-            terms["level"] += (1 - share) * level
+            forecast += float((1 - share) * path[step - 1])
+            terms["level"] += float((1 - share) * level)
             sources[0, len(local.past) - parts.shape[1] :, series] += (1 - share) * parts[step - 1]
         # A forecast at a bound equals it to the last digit.
         held = batch.past.new_full((1, 1, whole.n_series, 1), (forecast - shift) / scale)
@@ -202,7 +209,15 @@ def _explain_together(
 class _Local:
     """The rows that a forecast looks back at, and what smoothing took from them."""
 
-    def __init__(self, fitted: Fitted, panel: Panel, whole: Panel, looked: slice, batch: Batch):
+    def __init__(
+        self,
+        fitted: Fitted,
+        panel: Panel,
+        whole: Panel,
+        looked: slice,
+        batch: Batch,
+        rows: int,
+    ):
         self.blend, self.horizon = fitted.blend_of(whole.ids), fitted.plan.horizon
         self.times = whole.times[looked]
         self.past = np.where(whole.observed[looked], whole.values[looked], np.nan)
@@ -218,15 +233,18 @@ class _Local:
             fitted.preprocessing.scaler_of(panel).shift,
             np.nan_to_num(self.past).sum(0) / np.maximum((~np.isnan(self.past)).sum(0), 1),
         )
-        if self.panel.length > len(self.times):
-            self.times = self.panel.times
-            self.past = np.where(self.panel.observed, self.panel.values, np.nan)
+        rows = min(rows, MEMORY)
+        if rows > len(self.times):  # series that ended early have as many rows as the others
+            before = rows - self.panel.length
+            self.times = panel.freq.range(int(self.panel.times[0]), rows, first=-before)
+            past = np.where(self.panel.observed, self.panel.values, np.nan)
+            self.past = np.concatenate([np.full((before, past.shape[1]), np.nan), past])
         self.found: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
 
     def split(self, series: int) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the forecast of smoothing ``[H]``, its parts ``[H, rows]`` and its level."""
         if series not in self.found and self.blend is not None:
-            level = float(self.levels[series])
+            level = float(self.levels[series])  # of the look-back
             path, parts = attribute(
                 torch.from_numpy(self.panel.values[:, series].copy()),
                 torch.from_numpy(self.panel.observed[:, series].copy()),

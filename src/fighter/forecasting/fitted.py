@@ -340,7 +340,9 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
     lines = [
         f"plan      lookback {plan.lookback}, horizon {plan.horizon}, "
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
-        f"network   {plan.model.describe()}; {size:,} parameters",
+        f"network   {plan.model.describe()}; {size:,} parameters"
+        if plan.trained
+        else "network   none: too few rows, exponential smoothing forecasts alone",
     ]
     if bounds := describe_bounds(preprocessing.scaler, preprocessing.ids):
         lines.append(f"bounds    {bounds}")

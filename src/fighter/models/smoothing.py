@@ -158,7 +158,7 @@ def attribute(
             chord = (path.clamp(max=LARGEST_LOG).exp() - base) / torch.where(rise == 0, 1.0, rise)
             chord = torch.where(rise == 0, base, chord)
             # A reference without a logarithm is reached from the base by a constant.
-            own = own * chord[..., None] + response * (base - centre)
+            own = own * chord[..., None] + response * (base - reference)
             path = path.clamp(max=LARGEST_LOG).exp()
         share = weight[used][:, None]
         forecast += (share * path).sum(0)
@@ -191,7 +191,7 @@ class _Bank:
         # A power of two is exact, and keeps the squares of large and tiny values in range.
         size = torch.where(seen, x, 0.0).abs().amax(0)
         self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
-        self.x, self.seen, self.horizon = x / self.unit, seen, horizon
+        self.x, self.seen, self.horizon = x / self.unit, seen, int(horizon)
         self.experts = make_experts(seasons)
         lowest = torch.where(seen, x, torch.inf).cummin(0).values
         highest = torch.where(seen, x, -torch.inf).cummax(0).values
@@ -299,7 +299,8 @@ class _Group:
         whole = ahead + self.phases[phase] if self.phases else ahead
         error = torch.where(seen, x - whole, 0.0)
         # The first values count alike: a fixed rate would rest on the first one for long.
-        rate = torch.where(self.moving, torch.maximum(self.alpha, 1 / (age + 2)), 0.0)
+        known = torch.where(self.needed == 1, 1, 2)  # the first level is one value, or a mean
+        rate = torch.where(self.moving, torch.maximum(self.alpha, 1 / (age + known)), 0.0)
         self.level = torch.where(begun, ahead + rate * error, self.level)
         self.trend = torch.where(begun, self.damping * self.trend + self.beta * error, self.trend)
         if self.phases:
