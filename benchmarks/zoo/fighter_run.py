@@ -35,7 +35,7 @@ def forecast(window: Window, seed: int, *, future: bool, device: str | None) -> 
         options |= {"future": known}
     if table.freq == "1" and "season" in {field.name for field in fields(Forecaster)}:
         options |= {"season": table.season}
-    history = window.rows("history")[columns]
+    history = _numbers(window.rows("history")[columns], known)
     try:
         model = Forecaster(table.horizon, **options).fit(history)
     except FighterError as error:
@@ -43,15 +43,36 @@ def forecast(window: Window, seed: int, *, future: bool, device: str | None) -> 
             raise
         model = Forecaster(table.horizon, freq=table.freq, **options).fit(history)
     ahead = window.rows("truth")[["unique_id", "ds", *known]] if future else None
+    ahead = None if ahead is None else _numbers(ahead, known)
     return match(window, model.predict(future=ahead)), None
 
 
 def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
     """Return a forecast table's quantiles at the truth's time stamps, NaN where it has none."""
     truth = _keys(window.rows("truth")[["unique_id", "ds"]])
-    found = truth.merge(_keys(answer), on=["unique_id", "ds"], how="left", validate="1:1")
+    answer = _keys(answer)
+    if window.table.freq == "1" or window.table.entry["regular"]:
+        found = truth.merge(answer, on=["unique_id", "ds"], how="left", validate="1:1")
+    else:  # stamps that Fighter moved to a grid lie within half a step of the forecast's
+        minutes = "min" in window.table.freq
+        half = pd.Timedelta(window.table.freq) / 2 if minutes else pd.Timedelta(0)
+        order = truth.assign(place=range(len(truth))).sort_values("ds", kind="stable")
+        found = pd.merge_asof(
+            order,
+            answer.sort_values("ds"),
+            on="ds",
+            by="unique_id",
+            direction="nearest",
+            tolerance=half,
+        ).sort_values("place")
     quantiles = from_levels(found, NAME, f"{NAME}-")
     return quantiles.reshape(len(window.ids), window.table.horizon, -1)
+
+
+def _numbers(table: Any, columns: list[str]) -> Any:
+    """Turn columns of words into 0 and 1: whether a day is special, such as a holiday."""
+    words = [name for name in columns if not pd.api.types.is_numeric_dtype(table[name])]
+    return table.assign(**{name: (table[name] != "none").astype(float) for name in words})
 
 
 def _keys(table: Any) -> pd.DataFrame:

@@ -374,7 +374,11 @@ def test_a_bad_configuration_file_is_refused(table, tmp_path, capsys, text, mess
         ("ds,y\n", [], "empty"),
         ("when,load\n2024-01-01,1\n", [], "--time-col ds: the table has no such column"),
         ("ds,y\n2024-01-01,high\n2024-01-02,low\n", [], "row 0 of column 'y' holds 'high'"),
-        ("ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n", [], "needs look-back 12 + horizon 4"),
+        (
+            "ds,y\n2024-01-01,1\n2024-01-02,2\n2024-01-03,2\n",
+            ["--no-smoothing"],
+            "needs look-back 12 + horizon 4",
+        ),
         (
             "ds,y\n2024-01-01,1\n",
             ["--target-col", "z"],

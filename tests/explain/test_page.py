@@ -131,7 +131,8 @@ def test_a_report_states_which_forecasts_it_explains(model, tmp_path):
 def test_a_report_on_series_that_end_at_different_times(tmp_path):
     df = waves(90)
     short = df[(df.unique_id == "b") | (df.ds < df.ds.max() - np.timedelta64(5, "h"))]
-    tiny().fit(short).save_page(tmp_path / "why.html")
+    tiny(smoothing=False).fit(short).save_page(tmp_path / "why.html")
+    tiny().fit(short).save_page(tmp_path / "mixed.html")
     text, _ = unpacked(tmp_path / "why.html")
     firsts = {text["ids"][t["series"]]: t["first"] for t in text["targets"]}
     assert firsts["b"] - firsts["a"] == 6

@@ -130,7 +130,7 @@ def counts(rows: int = 400) -> pd.DataFrame:
 
 
 def fit_counts(bounds: object) -> Forecaster:
-    settings = {"cycle": None, "max_epochs": 8, "bounds": bounds, "smoothing": False}
+    settings = {"cycle": None, "max_epochs": 4, "bounds": bounds, "smoothing": False}
     return tiny(14, 56, level=[80, 95], **settings).fit(counts())
 
 

@@ -280,7 +280,7 @@ def test_predict_accepts_a_history_shorter_than_the_look_back():
 
 
 def test_only_the_look_back_matters_for_later_data():
-    """The same look-back gives the same network's forecast, whatever lies before it in the table."""
+    """The same look-back gives the same forecast of the network, whatever lies before it."""
     df = waves(130)
     model = tiny(cycle=24, smoothing=False).fit(tail(df, 30))
     whole = model.predict(df)

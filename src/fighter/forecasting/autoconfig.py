@@ -63,7 +63,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
     check_cycle(cycle, rows - horizon)
-    if config.quantile_levels and not validation and not smoothing:
+    if config.quantile_levels and not validation and (not smoothing or config.validation == 0):
         raise no_calibration(config, panel, lookback)
     values = int(panel.observed[:rows].sum())
     batch_size = training.batch_size or choose_batch(panel.n_series, values)
