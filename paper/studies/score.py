@@ -51,6 +51,8 @@ def perform(settings: Mapping[str, Any], environment: Environment) -> Score:
         data = data.slice(None, split.test.start)
         split = by_fraction(data.length)
     change = None if name is None else CHANGES[name]
+    # Studies are of the network; the setting is no part of a run's key, which is older than it.
+    settings = {**settings, "options": {"smoothing": False, **settings["options"]}}
     measured = score.measure(settings, data, split, environment.device, change)
     return {
         **measured.score,

@@ -57,7 +57,7 @@ def look(browser):
 
 @pytest.fixture(scope="module")
 def grid():
-    return tiny(level=[80, 95], layers=2).fit(waves(90, ids=GRID))
+    return tiny(level=[80, 95], layers=2, smoothing=False).fit(waves(90, ids=GRID))
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_pages_of_every_kind_of_model_and_table(look, tmp_path, kind):
         df["ds"] = df.groupby("unique_id").cumcount()
     if kind == "holes":
         df.loc[df.index[80:85], "y"] = np.nan
-    model = small(**{"model": "fighter", **settings}).fit(df)
+    model = small(**{"model": "fighter", "smoothing": False, **settings}).fit(df)
     model.save_page(tmp_path / "why.html", most=4)
     page = look(tmp_path / "why.html")
     assert page.inner_text("#summary").startswith(str(model.fitted.context.ids[0]).split()[0])

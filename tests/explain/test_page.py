@@ -50,7 +50,7 @@ def blocks(text: dict, row: np.ndarray, number: int):
 
 @pytest.fixture(scope="module")
 def model():
-    return tiny(level=[80], layers=2).fit(waves(90, ids=("a", NASTY, "c")))
+    return tiny(level=[80], layers=2, smoothing=False).fit(waves(90, ids=("a", NASTY, "c")))
 
 
 def test_a_page_holds_the_numbers_of_its_graphs(model, tmp_path):

@@ -112,7 +112,8 @@ def test_hidden_targets_do_not_count():
 def guarded(values: torch.Tensor, lookback: int = 24) -> Blend:
     """Return a blend that knows the windows of these values, with a share of 0.8."""
     windows = Windows.over(values, None, lookback, 6)
-    return Blend(torch.full((2,), 0.8), usual_extremes(windows), torch.zeros(6, 0), ())
+    share = torch.full((2,), 0.8)
+    return Blend(share, share, usual_extremes(windows), torch.zeros(6, 0), ())
 
 
 def one_batch(past: torch.Tensor, seen: torch.Tensor | None = None) -> Batch:
@@ -199,12 +200,12 @@ def test_the_plan_tells_shares_and_errors(model):
 
 
 def test_a_new_series_has_the_mean_share():
-    blend = Blend(
-        torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0]]), torch.ones(6, 2), ()
-    )
+    share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
+    blend = Blend(share, share / 2, usual, torch.ones(6, 2), ())
     other = blend.select([1, None])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
-    assert other.usual.tolist() == [[2, 2], [3, 4]]
+    assert other.width_share.tolist() == pytest.approx([0.3, 0.2])
+    assert other.usual.tolist() == [[2, 2], [3, 4], [1, 1]]
     assert blend.select([0, 1]) is blend
 
 

@@ -22,6 +22,7 @@ MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
+FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -34,6 +35,8 @@ class Blend:
 
     Args:
         share: share of the network ``[N]``; smoothing has the rest.
+        width_share: its share in the widths of intervals ``[N]``, smaller where few validation
+            windows tested it: a network is too sure of rows that it learned from.
         usual: what the training windows held at most of :func:`window_extremes`, ``[3, N]``. The
             network's share falls where a window exceeds it: it has not learned from such windows,
             for example after a jump of the level.
@@ -43,6 +46,7 @@ class Blend:
     """
 
     share: Float[Tensor, "series"]
+    width_share: Float[Tensor, "series"]
     usual: Float[Tensor, "3 series"]
     spread: Float[Tensor, "horizon quantiles"]
     seasons: tuple[int, ...]
@@ -51,10 +55,15 @@ class Blend:
         """Return the blend of other series; None stands for a new one, which gets the mean."""
         if list(index) == list(range(len(self.share))):
             return self
-        share, usual = self.share.mean(), self.usual.amax(1)
+        usual = self.usual.amax(1)
+
+        def chosen(shares: Tensor) -> Tensor:
+            return torch.stack([shares.mean() if i is None else shares[i] for i in index])
+
         return replace(
             self,
-            share=torch.stack([share if i is None else self.share[i] for i in index]),
+            share=chosen(self.share),
+            width_share=chosen(self.width_share),
             usual=torch.stack([usual if i is None else self.usual[:, i] for i in index], 1),
         )
 
@@ -79,15 +88,21 @@ class Blend:
         return torch.cat([point, point + error * self.spread[:, None].double()], -1)
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
-        """Return the network's share for each window."""
+        """Return the network's share in the point forecast of each window."""
+        return self._trust(batch) * self.share.to(batch.past)[:, None]
+
+    def _trust(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
+        """Return 1, or less for windows that the training rows never held."""
         excess = (window_extremes(batch) / self.usual[:, None].to(batch.past)).amax(0)
-        trust = (UNUSUAL / excess.clamp(min=UNUSUAL)).square()
-        return (trust * self.share.to(trust))[:, None, :, None]
+        return (UNUSUAL / excess.clamp(min=UNUSUAL)).square()[:, None, :, None]
 
     def mix(self, y: Outputs, batch: Batch, local: Outputs) -> Outputs:
         """Mix the outputs of the network with those of smoothing."""
-        share = self.shares(batch)
-        return share * y + (1 - share) * local.to(y)
+        local, share = local.to(y), self.shares(batch)
+        point = share * y[..., :1] + (1 - share) * local[..., :1]
+        share = self._trust(batch) * self.width_share.to(y)[:, None]
+        widths = share * (y - y[..., :1]) + (1 - share) * (local - local[..., :1])
+        return point + widths
 
 
 def mixed_forecasts(
@@ -246,6 +261,7 @@ def make_blend(
     series = panel.n_series
     blend = Blend(
         torch.zeros(series),
+        torch.zeros(series),
         torch.ones(3, series),
         walk_quantiles(plan.horizon, plan.quantiles),
         plan.seasons,
@@ -263,7 +279,7 @@ def make_blend(
         return replace(plan, network_share=0.0), blend
     blend = replace(blend, usual=usual_extremes(training))
     if not len(validation):  # nothing prefers one of the two
-        blend = replace(blend, share=torch.full((series,), 0.5))
+        blend = replace(blend, share=torch.full((series,), 0.5))  # but smoothing sets the widths
         return replace(plan, network_share=0.5), blend
     sample = recent(validation).thin(MOST_WINDOWS)
     smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
@@ -278,7 +294,8 @@ def make_blend(
     share = share * evidence / (evidence + FEW_WINDOWS)
     errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
-    return plan, replace(blend, share=share)
+    width_share = share * evidence / (evidence + FEW_TO_CALIBRATE)
+    return plan, replace(blend, share=share, width_share=width_share)
 
 
 def recent(windows: Windows) -> Windows:

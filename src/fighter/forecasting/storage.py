@@ -33,7 +33,7 @@ from .preprocessing import Preprocessing
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
-_BLEND = ("share", "usual", "spread")
+_BLEND = ("share", "width_share", "usual", "spread")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -108,6 +108,7 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
         return None
     sizes = {
         "share": (series,),
+        "width_share": (series,),
         "usual": (3, series),
         "spread": (plan.horizon, len(plan.quantiles)),
     }
@@ -115,8 +116,9 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
     check_finite(tensors)
-    if not ((tensors["share"] >= 0) & (tensors["share"] <= 1)).all():
-        raise ValueError("blend.share is no share")
+    for name in ("share", "width_share"):
+        if not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
+            raise ValueError(f"blend.{name} is no share")
     if not (tensors["usual"] > 0).all() or min(plan.seasons, default=2) < 2:
         raise ValueError("blend.usual is not above 0, or a season is shorter than 2 steps")
     return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
