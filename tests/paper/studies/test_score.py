@@ -25,7 +25,9 @@ def test_kind_is_the_name_of_the_module():
 def test_run_without_a_change_scores_like_the_leaderboard(dataset):
     """A study is of the network alone."""
     environment = with_files(Environment(), [dataset])
-    wanted = plain.perform(plain.settings(dataset, 8, {**SMALL, "smoothing": False}, lookback=24), environment)
+    wanted = plain.perform(
+        plain.settings(dataset, 8, {**SMALL, "smoothing": False}, lookback=24), environment
+    )
     found = scored(dataset)
     assert {"hop 1 share", "hop 2 share"} <= found.pop("hops").keys()
     assert "hops" not in wanted
