@@ -8,6 +8,7 @@ uses the covariates that are known in advance. Truth and forecast are matched by
 
 import warnings
 from dataclasses import fields
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -54,8 +55,9 @@ def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
     if window.table.freq == "1" or window.table.entry["regular"]:
         found = truth.merge(answer, on=["unique_id", "ds"], how="left", validate="1:1")
     else:  # stamps that Fighter moved to a grid lie within half a step of the forecast's
-        minutes = "min" in window.table.freq
-        half = pd.Timedelta(window.table.freq) / 2 if minutes else pd.Timedelta(0)
+        freq = window.table.freq
+        minutes = float(freq.removesuffix("min") or 1) if freq.endswith("min") else 0.0
+        half = timedelta(minutes=minutes / 2)
         order = truth.assign(place=range(len(truth))).sort_values("ds", kind="stable")
         found = pd.merge_asof(
             order,
