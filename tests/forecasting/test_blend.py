@@ -23,7 +23,7 @@ from fighter.forecasting.blend import (
     walk_quantiles,
     weigh_halves,
 )
-from fighter.forecasting.fitted import warn_if_uncertain
+from fighter.forecasting.intervals import warn_if_uncertain
 from fighter.forecasting.preprocessing import held_rows, split_windows
 from fighter.models.smoothing import Smoothed, smooth
 from fighter.training import forecast

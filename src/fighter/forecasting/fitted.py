@@ -4,7 +4,6 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from math import ceil
 from numbers import Integral
 from typing import Any
 
@@ -20,14 +19,15 @@ from ..models import ForecastNet, Task
 from ..models.embedding import lag_correlation
 from ..models.smoothing import MEMORY
 from ..training import Recipe, World, forecast, train
-from ..training.calibration import FEW_WINDOWS, adjust, calibrate, sample_windows
+from ..training.calibration import adjust
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Blend, make_blend, mixed_forecasts, recent, weigh_halves
+from .blend import Blend, make_blend, mixed_forecasts, weigh_halves
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
+from .intervals import conformal_shifts
 from .preprocessing import (
     Preprocessing,
     borrow_static,
@@ -317,7 +317,7 @@ def fit_panel(
         )
     shifts = None
     if plan.quantiles:
-        shifts = _calibrate(plan, panel, preprocessing, network, blend, windows, validation)
+        shifts = conformal_shifts(plan, panel, preprocessing, network, blend, windows, validation)
     # The look-back of every series is kept, also of one that ended long before the others.
     memory = max(plan.lookback, MEMORY if blend else 0)
     context = panel.slice(max(int(panel.ends.min()) - memory, 0), None)
@@ -433,58 +433,6 @@ def read_panel(
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
     return panel
-
-
-def _calibrate(
-    plan: Plan,
-    panel: Panel,
-    preprocessing: Preprocessing,
-    network: ForecastNet,
-    blend: Blend | None,
-    windows: Windows | None,
-    validation: Windows | None,
-) -> Tensor | None:
-    """Compute the conformal shifts of the quantiles.
-
-    Every window of the table tests the forecast of smoothing, which learns nothing from later
-    rows; only validation windows test the network.
-    """
-    scaler, start_step = preprocessing.scaler, preprocessing.start_step(panel)
-
-    def shifts_on(sample: Windows, blend: Blend | None) -> tuple[Tensor, int]:
-        sample, smoothed = sample_windows(sample, plan.quantiles), None
-        if blend is not None:
-            rows = sample.starts.cpu() + sample.lookback
-            smoothed = blend.smooth(panel, plan.horizon, rows)
-        made = mixed_forecasts(network, sample, start_step, scaler, blend, smoothed)
-        return calibrate(made, plan.quantiles)
-
-    prior = shifts = None
-    scores = 0
-    if blend is not None and windows is not None and len(windows):
-        alone = replace(blend, share=torch.zeros_like(blend.share))
-        shifts, scores = prior, _ = shifts_on(recent(windows), alone)
-    if validation is not None and len(validation) and (blend is None or blend.share.any()):
-        shifts, scores = shifts_on(recent(validation), blend)
-        if blend is not None:  # these windows chose the shares, so they look too easy
-            inward = shifts * torch.tensor([q - 0.5 for q in plan.quantiles]) < 0
-            shifts = torch.where(inward, shifts / 2, shifts)
-        if prior is not None:
-            trust = len(validation) / (len(validation) + FEW_WINDOWS)
-            shifts = trust * shifts + (1 - trust) * prior
-    warn_if_uncertain(plan.quantiles, scores)
-    return shifts
-
-
-def warn_if_uncertain(quantiles: tuple[float, ...], scores: int) -> None:
-    """Warn about quantiles that lie beyond all errors that were seen."""
-    beyond = [q for q in quantiles if min(q, 1 - q) * (scores + 1) < 1 - 1e-9]
-    if beyond:
-        level = 100 - 200 * min(min(q, 1 - q) for q in beyond)
-        warn_user(
-            f"the {level:g} % interval cannot be calibrated: it rests on {scores} errors, and "
-            f"needs at least {ceil(200 / (100 - level) - 1e-9) - 1}. It may be too narrow."
-        )
 
 
 def build_network(plan: Plan, panel: Panel) -> ForecastNet:
