@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fighter.models import smoothing
-from fighter.models.smoothing import Expert, attribute, make_experts, respond, smooth
+from fighter.models.smoothing import Attribution, Expert, make_experts, respond, smooth
 
 EXPERTS = {
     "level": Expert(0.15),
@@ -274,12 +274,13 @@ def test_the_parts_add_up_to_the_forecast(name, which):
     seen[hidden] = False
     x = x * seen
     reference = {"mean": float(x[seen].mean()), "last": float(x[seen][-1]), "zero": 0.0}[which]
-    path, parts = attribute(x, seen, [4], 6, reference)
+    path, bias, parts = Attribution(x[:, None], seen[:, None], [4], 6).split(0, reference)
     assert parts.shape == (6, len(x))
     expected = smooth(x[:, None], seen[:, None], [4], 6).point[0, :, 0]
     size = float(x.abs().max())
     torch.testing.assert_close(path, expected, rtol=1e-9, atol=1e-9 * size)
-    torch.testing.assert_close(reference + parts.sum(1), path, rtol=1e-9, atol=1e-9 * size)
+    whole = reference + bias + parts.sum(1)
+    torch.testing.assert_close(whole, path, rtol=1e-9, atol=1e-9 * size)
     assert not parts[:, ~seen].any()
 
 
@@ -293,5 +294,5 @@ def test_growth_is_smoothed_in_logarithms():
 def test_recent_values_of_a_random_walk_have_the_largest_parts():
     """Its best forecast is the last value, so nearly all parts are those of the last rows."""
     x = torch.from_numpy(np.random.default_rng(0).normal(size=200).cumsum() + 30)
-    _, parts = attribute(x, torch.ones(200, dtype=torch.bool), [], 3, 0.0)
+    parts = Attribution(x[:, None], all_seen(x[:, None]), [], 3).split(0, 0.0).past
     assert float(parts[:, -10:].abs().sum() / parts.abs().sum()) > 0.9

@@ -12,11 +12,11 @@ import numpy as np
 from ..data.panel import Panel
 from ..errors import FighterError
 from ..models import Fighter, ModelConfig
+from ..models.autoregression import MEMORY
 from ..models.naive import SeasonalNaive
-from ..models.smoothing import MEMORY
 from .config import Config
 
-MEMBERS = 4
+MEMBERS = 2
 SMALL = 30_000  # observed training values
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, one member and a graph drawn from the input
@@ -44,6 +44,7 @@ class Plan:
     smoothing: bool = False  # mix with exponential smoothing
     seasons: tuple[int, ...] = ()  # that smoothing knows
     trained: bool = True  # False if the rows are too few for a network
+    learn_all: bool = False  # at the end, learn again from all rows, validation rows too
     network_share: float = 1.0  # mean over the series; the rest is smoothing
     errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
 
@@ -94,7 +95,17 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         smoothing=smoothing,
         seasons=smoothing_seasons(panel) if smoothing else (),
         trained=not smoothing or enough_to_train(panel, rows, lookback, horizon),
+        learn_all=smoothing and validation > 0 and learns_all(config, values),
     )
+
+
+def learns_all(config: Config, values: int) -> bool:
+    """Tell whether a small table is learned again with the rows that chose the epoch.
+
+    Not if the user chose these rows, who may want to look at forecasts of them.
+    """
+    chosen = config.validation is not None or config.training.time_budget is not None
+    return not chosen and values < SMALL
 
 
 def uses_smoothing(config: Config) -> bool:
@@ -120,6 +131,7 @@ def continue_plan(plan: Plan, config: Config, panel: Panel) -> Plan:
     return replace(
         plan,
         validation=validation_rows(config, panel, plan.lookback),
+        learn_all=False,
         epochs=training.max_epochs or plan.epochs,
         patience=training.patience or plan.patience,
         batch_size=training.batch_size or plan.batch_size,
@@ -211,11 +223,11 @@ def choose_validation(horizon: int, rows: int, lookback: int) -> int:
 def choose_size(values: int, members: int = 1) -> tuple[int, float]:
     """Return width and dropout of each member, by the number of observed training values.
 
-    All members together have at most 1,024 columns: four of them cost about as much as one of 512.
+    All members together have at most 512 columns: two of 256 cost half as much as one of 512.
     """
     sizes = [(300_000, 512, 0.1), (SMALL, 256, 0.3), (0, 64, 0.2)]
     width, dropout = next(size for least, *size in sizes if values >= least)
-    return min(int(width), max(1024 // members // 8 * 8, 8)), dropout
+    return min(int(width), max(512 // members // 8 * 8, 8)), dropout
 
 
 def choose_rate(values: int, members: int) -> float:
@@ -235,14 +247,14 @@ def choose_batch(series: int, values: int) -> int:
 
 
 def choose_epochs(steps: int, values: int) -> tuple[int, int]:
-    """Return epochs and patience: at least 2,000 steps, and 400 steps without progress.
+    """Return epochs and patience: 2,500 steps, at least 3 epochs, and 400 steps without progress.
 
     Small tables have 600 and 150 steps: more bring nothing there. An epoch has at least 20 steps,
     see :func:`choose_repeats`.
     """
     steps *= choose_repeats(steps)
-    least, patience = (600, 150) if values < SMALL else (2000, 400)
-    return max(-(-least // steps), 10), max(3, -(-patience // steps))
+    least, patience = (600, 150) if values < SMALL else (2500, 400)
+    return max(-(-least // steps), 3), max(3, -(-patience // steps))
 
 
 def choose_repeats(steps: int) -> int:

@@ -11,8 +11,10 @@ from .._typing import Float
 from ..data import Batch, Panel, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
-from ..models.smoothing import MEMORY, Smoothed, smooth
+from ..models.autoregression import MEMORY
+from ..models.smoothing import Smoothed, smooth
 from ..training import forecast
+from ..training.calibration import sample_windows
 from ..training.inference import autocast
 from .autoconfig import Plan
 
@@ -69,12 +71,7 @@ class Blend:
 
     def smooth(self, panel: Panel, horizon: int, rows: Tensor) -> Smoothed:
         """Run smoothing over a panel and forecast after its first ``rows`` rows."""
-        first = max(int(rows.min()) - MEMORY, 0)
-        until = int(rows.max())
-        values = torch.from_numpy(panel.values[first:until])
-        observed = torch.from_numpy(np.ascontiguousarray(panel.observed[first:until]))
-        done = smooth(values, observed, self.seasons, horizon, rows.cpu() - first)
-        return done._replace(rows=done.rows + first)
+        return smooth_panel(panel, self.seasons, horizon, rows)
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
         """Return the forecast of smoothing and its quantiles, scaled.
@@ -247,18 +244,39 @@ def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
     return padded.unfold(0, 2 * reach + 1, 1).mean(-1)
 
 
+@dataclass(frozen=True)
+class Rehearsal:
+    """The windows that forecasts are tried on, and what smoothing forecasts for them.
+
+    Every window of the table tests smoothing, which learns nothing from later rows; only validation
+    windows test the network.
+    """
+
+    windows: Windows
+    validation: Windows
+    smoothed: Smoothed
+
+    @classmethod
+    def make(cls, plan: Plan, panel: Panel, windows: Windows, validation: Windows) -> "Rehearsal":
+        """Choose the windows, and smooth once for all of them."""
+        windows, validation = (
+            sample_windows(recent(each), plan.quantiles) if len(each) else each
+            for each in (windows, validation)
+        )
+        rows = torch.cat([windows.starts, validation.starts]).unique().cpu() + plan.lookback
+        return cls(windows, validation, smooth_panel(panel, plan.seasons, plan.horizon, rows))
+
+
 def make_blend(
     plan: Plan,
-    panel: Panel,
     network: ForecastNet,
     scaler: Scaler,
-    windows: Windows | None,
     training: Windows | None,
-    validation: Windows | None,
+    rehearsal: Rehearsal | None,
     start_step: int,
 ) -> tuple[Plan, Blend]:
     """Choose how the network is mixed with smoothing; return that, and the plan that tells it."""
-    series = panel.n_series
+    series = len(scaler.shift)
     blend = Blend(
         torch.zeros(series),
         torch.zeros(series),
@@ -266,26 +284,24 @@ def make_blend(
         walk_quantiles(plan.horizon, plan.quantiles),
         plan.seasons,
     )
-    if windows is None or not len(windows):
+    if rehearsal is None:
         return replace(plan, network_share=0.0), blend
     if plan.quantiles:
-        sample = recent(windows).thin(MOST_WINDOWS)
-        smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
+        sample = rehearsal.windows.thin(MOST_WINDOWS)
         batch = sample.gather(torch.arange(len(sample), device=sample.device))
         target, seen = (each.double() for each in _truth(batch))
         target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
+        smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
         blend = replace(blend, spread=error_quantiles(smoothed, target, seen, plan.quantiles))
-    if not plan.trained or training is None or validation is None:
+    if not plan.trained or training is None:
         return replace(plan, network_share=0.0), blend
     blend = replace(blend, usual=usual_extremes(training))
-    if not len(validation):  # nothing prefers one of the two
+    if not len(rehearsal.validation):  # nothing prefers one of the two
         blend = replace(blend, share=torch.full((series,), 0.5))  # but smoothing sets the widths
         return replace(plan, network_share=0.5), blend
-    sample = recent(validation).thin(MOST_WINDOWS)
-    smoothed = blend.smooth(panel, plan.horizon, sample.starts.cpu() + plan.lookback)
     parts = []
-    for batch, y in forecast(network, sample, start_step):
-        local = blend.local(smoothed.at(batch.start + plan.lookback), scaler)
+    for batch, y in forecast(network, rehearsal.validation.thin(MOST_WINDOWS), start_step):
+        local = blend.local(rehearsal.smoothed.at(batch.start + plan.lookback), scaler)
         local = clamp_to_bounds(local.to(batch.past), batch)
         parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])
     points = [torch.cat(part) for part in zip(*parts, strict=True)]
@@ -296,6 +312,16 @@ def make_blend(
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     width_share = share * evidence / (evidence + FEW_TO_CALIBRATE)
     return plan, replace(blend, share=share, width_share=width_share)
+
+
+def smooth_panel(panel: Panel, seasons: Sequence[int], horizon: int, rows: Tensor) -> Smoothed:
+    """Run smoothing over a panel and forecast after its first ``rows`` rows."""
+    first = max(int(rows.min()) - MEMORY, 0)
+    until = int(rows.max())
+    values = torch.from_numpy(panel.values[first:until])
+    observed = torch.from_numpy(np.ascontiguousarray(panel.observed[first:until]))
+    done = smooth(values, observed, seasons, horizon, rows.cpu() - first)
+    return done._replace(rows=done.rows + first)
 
 
 def recent(windows: Windows) -> Windows:

@@ -23,7 +23,8 @@ from ..explain import (
     trace_windows,
 )
 from ..explain.page import Outlook, write_page
-from ..models.smoothing import MEMORY, attribute
+from ..models.autoregression import MEMORY
+from ..models.smoothing import Attribution, Parts
 from .fitted import Fitted, group_by_end
 from .history import positions
 
@@ -177,10 +178,13 @@ def _explain_together(
             ]
             layers = _layers(trace, shared, node_names, series, scale * share)
         if share < 1:
-            path, parts, level = local.split(series)
-            forecast += float((1 - share) * path[step - 1])
+            parts, level = local.split(series)
+            forecast += float((1 - share) * parts.forecast[step - 1])
             terms["level"] += float((1 - share) * level)
-            sources[0, len(local.past) - parts.shape[1] :, series] += (1 - share) * parts[step - 1]
+            bias = terms.get("bias", 0.0) + float((1 - share) * parts.bias[step - 1])
+            terms |= {"bias": bias} if bias or "bias" in terms else {}
+            past = (1 - share) * parts.past[step - 1].numpy()
+            sources[0, len(local.past) - len(past) :, series] += past
         # A forecast at a bound equals it to the last digit.
         held = batch.past.new_full((1, 1, whole.n_series, 1), (forecast - shift) / scale)
         held = clamp_finished(held, batch)
@@ -239,21 +243,20 @@ class _Local:
             self.times = panel.freq.range(int(self.panel.times[0]), rows, first=-before)
             past = np.where(self.panel.observed, self.panel.values, np.nan)
             self.past = np.concatenate([np.full((before, past.shape[1]), np.nan), past])
-        self.found: dict[int, tuple[np.ndarray, np.ndarray, float]] = {}
+        self.attribution = Attribution(
+            torch.from_numpy(np.ascontiguousarray(self.panel.values)),
+            torch.from_numpy(np.ascontiguousarray(self.panel.observed)),
+            self.blend.seasons,
+            self.horizon,
+        )
+        self.found: dict[int, Parts] = {}
 
-    def split(self, series: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return the forecast of smoothing ``[H]``, its parts ``[H, rows]`` and its level."""
-        if series not in self.found and self.blend is not None:
-            level = float(self.levels[series])  # of the look-back
-            path, parts = attribute(
-                torch.from_numpy(self.panel.values[:, series].copy()),
-                torch.from_numpy(self.panel.observed[:, series].copy()),
-                self.blend.seasons,
-                self.horizon,
-                level,
-            )
-            self.found[series] = path.numpy(), parts.numpy(), level
-        return self.found[series]
+    def split(self, series: int) -> tuple[Parts, float]:
+        """Return the parts of the forecast of smoothing, and the level of the look-back."""
+        level = float(self.levels[series])
+        if series not in self.found:
+            self.found[series] = self.attribution.split(series, level)
+        return self.found[series], level
 
 
 def _weights(parts: HopParts) -> np.ndarray:

@@ -16,14 +16,14 @@ from ..data.bounds import clamp_finished, describe_bounds, to_table_units
 from ..data.columns import listing
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
+from ..models.autoregression import MEMORY
 from ..models.embedding import lag_correlation
-from ..models.smoothing import MEMORY
 from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Blend, make_blend, mixed_forecasts, weigh_halves
+from .blend import Blend, Rehearsal, make_blend, mixed_forecasts, weigh_halves
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
@@ -294,34 +294,66 @@ def fit_panel(
                 f"{panel.length} rows are too few for validation rows: nothing chose the epoch, "
                 "and how good the forecasts are is unknown."
             )
-        repeats = choose_repeats(-(-len(training) // plan.batch_size))
-        with one_thread() if _is_small(plan, panel) else nullcontext():
-            history = train(
-                network,
-                replace(training, starts=training.starts.repeat(repeats)),
-                validation if len(validation) else None,
-                _recipe(config, plan),
-                start_step=start_step,
-                world=world,
-                verbose=config.verbose and plan.model.trainable,
-                settings=f"{plan} warm_start={start is not None}",
-                **places,
-            )
+        settings = f"{plan} warm_start={start is not None}"
+        history = _learn(
+            config, plan, panel, start_step, world, network, training, validation,
+            settings=settings, **places,
+        )  # fmt: skip
     network.eval()
     if plan.trained and network.halves and validation is not None and len(validation):
         weigh_halves(network, validation, start_step)
-    blend = None
+    blend = rehearsal = None
     if plan.smoothing:
+        if windows is not None and validation is not None and len(windows):
+            rehearsal = Rehearsal.make(plan, panel, windows, validation)
         plan, blend = make_blend(
-            plan, panel, network, preprocessing.scaler, windows, training, validation, start_step
+            plan, network, preprocessing.scaler, training, rehearsal, start_step
         )
     shifts = None
     if plan.quantiles:
-        shifts = conformal_shifts(plan, panel, preprocessing, network, blend, windows, validation)
+        shifts = conformal_shifts(
+            plan, preprocessing, network, blend, rehearsal, validation, start_step
+        )
+    if plan.learn_all and windows is not None and history:
+        best = min(history, key=lambda record: record["validation"])["epoch"]
+        final = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
+        if network.halves:
+            final.reverting.copy_(network.reverting)
+        if config.verbose and world.first:
+            say(f"again     {best} epochs on all rows, with those that were held out")
+        whole = replace(plan, epochs=best)
+        _learn(config, whole, panel, start_step, world, final, windows, None, settings="")
+        network = final
     # The look-back of every series is kept, also of one that ended long before the others.
     memory = max(plan.lookback, MEMORY if blend else 0)
     context = panel.slice(max(int(panel.ends.min()) - memory, 0), None)
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history, blend)
+
+
+def _learn(
+    config: Config,
+    plan: Plan,
+    panel: Panel,
+    start_step: int,
+    world: World,
+    network: ForecastNet,
+    training: Windows,
+    validation: Windows | None,
+    **places: Any,
+) -> list[dict[str, Any]]:
+    """Train a network on windows as a plan says and return one record per epoch."""
+    repeats = choose_repeats(-(-len(training) // plan.batch_size))
+    with one_thread() if _is_small(plan, panel) else nullcontext():
+        return train(
+            network,
+            replace(training, starts=training.starts.repeat(repeats)),
+            validation if validation is not None and len(validation) else None,
+            _recipe(config, plan),
+            start_step=start_step,
+            world=world,
+            verbose=config.verbose and plan.model.trainable,
+            **places,
+        )
 
 
 def _is_small(plan: Plan, panel: Panel) -> bool:

@@ -6,46 +6,46 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from ..data import Panel, Windows
+from ..data import Windows
 from ..errors import warn_user
 from ..models import ForecastNet
 from ..training.calibration import FEW_WINDOWS, calibrate, sample_windows
 from .autoconfig import Plan
-from .blend import Blend, mixed_forecasts, recent
+from .blend import Blend, Rehearsal, mixed_forecasts, recent
 from .preprocessing import Preprocessing
 
 
 def conformal_shifts(
     plan: Plan,
-    panel: Panel,
     preprocessing: Preprocessing,
     network: ForecastNet,
     blend: Blend | None,
-    windows: Windows | None,
+    rehearsal: Rehearsal | None,
     validation: Windows | None,
+    start_step: int,
 ) -> Tensor | None:
     """Compute the conformal shifts of the quantiles.
 
-    Every window of the table tests the forecast of smoothing, which learns nothing from later
-    rows; only validation windows test the network.
+    Without smoothing there is no rehearsal, and validation windows are all there is.
     """
-    scaler, start_step = preprocessing.scaler, preprocessing.start_step(panel)
+    scaler = preprocessing.scaler
+    smoothed = None if rehearsal is None else rehearsal.smoothed
 
     def shifts_on(sample: Windows, blend: Blend | None) -> tuple[Tensor, int]:
-        sample, smoothed = sample_windows(sample, plan.quantiles), None
-        if blend is not None:
-            rows = sample.starts.cpu() + sample.lookback
-            smoothed = blend.smooth(panel, plan.horizon, rows)
         made = mixed_forecasts(network, sample, start_step, scaler, blend, smoothed)
         return calibrate(made, plan.quantiles)
 
     prior = shifts = None
     scores = 0
-    if blend is not None and windows is not None and len(windows):
+    if blend is not None and rehearsal is not None:
         alone = replace(blend, share=torch.zeros_like(blend.share))
-        shifts, scores = prior, _ = shifts_on(recent(windows), alone)
+        shifts, scores = prior, _ = shifts_on(rehearsal.windows, alone)
     if validation is not None and len(validation) and (blend is None or blend.share.any()):
-        shifts, scores = shifts_on(recent(validation), blend)
+        if rehearsal is None:
+            sample = sample_windows(recent(validation), plan.quantiles)
+        else:
+            sample = rehearsal.validation
+        shifts, scores = shifts_on(sample, blend)
         if blend is not None:  # these windows chose the shares, so they look too easy
             inward = shifts * torch.tensor([q - 0.5 for q in plan.quantiles]) < 0
             shifts = torch.where(inward, shifts / 2, shifts)

@@ -21,16 +21,17 @@ import torch
 from torch import Tensor
 
 from .._typing import Bool, Float, Int
+from .autoregression import Autoregressions
 
 Values = Float[Tensor, "time series"]
 Observed = Bool[Tensor, "time series"]
 States = Float[Tensor, "experts series"]
 
-MEMORY = 1024  # rows that a forecast looks back at
 LEVEL_RATES = (0.05, 0.15, 0.35, 0.7, 1.0)
 TRENDS = ((0.1, 0.9), (0.05, 0.98), (0.2, 0.98))  # rate, as a share of the level's, and damping
 SEASONAL_RATES = (0.0, 0.15, 0.4)
-SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
+SHARPNESS = 15.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
+FAMILY_SHARPNESS, FAMILY_FEW, FAMILY_PRIOR = 4.0, 10.0, 1.0
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 LARGEST_LOG = 600.0
@@ -110,60 +111,81 @@ def smooth(
         observed.cpu().split(SERIES_AT_ONCE, 1),
         strict=True,
     ):
-        bank = _Bank(x, seen, seasons, horizon)
-        parts.append(bank.run(rows.tolist()))
+        bank = _Bank(x, seen, seasons, horizon, rows.tolist())
+        parts.append(bank.run())
     points, errors = zip(*parts, strict=True)
     known = observed.cpu().int().cummax(0).values.bool()[rows - 1]
     return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), known, rows)
 
 
-@torch.no_grad()
-def attribute(
-    values: Float[Tensor, "time"],
-    observed: Bool[Tensor, "time"],
-    seasons: Sequence[int],
-    horizon: int,
-    reference: float,
-) -> tuple[Float[Tensor, "horizon"], Float[Tensor, "horizon time"]]:
-    """Split the forecast of one series after its last row over the past values.
+class Parts(NamedTuple):
+    """The forecast of one series: reference + bias + Σ past."""
 
-    Returns the forecast and the parts; forecast = reference + Σ parts. The weights of the experts
-    are held constant. The forecast of an expert is linear in what it sees, so its response to a
-    value is its forecast of a series that is 1 there and 0 elsewhere. A logarithm, and the
-    exponential that undoes it, count by their chords from the reference.
+    forecast: Float[Tensor, "horizon"]
+    bias: Float[Tensor, "horizon"]  # what autoregressions add whatever the past is
+    past: Float[Tensor, "horizon time"]
+
+
+class Attribution:
+    """The forecasts after the last row, split over the past values of each series.
+
+    The weights of the experts, and those of autoregressions, are held constant. The forecast of an
+    expert is then linear in what it sees, so its response to a value is its forecast of a series
+    that is 1 there and 0 elsewhere. A logarithm, and the exponential that undoes it, count by their
+    chords from the reference.
     """
-    x, seen = values.double().cpu()[:, None], observed.cpu()[:, None]
-    bank = _Bank(x, seen, seasons, horizon)
-    bank.run([len(x)])
-    weights = bank.weights[:, 0]  # values first, then logarithms
-    plain, logs = weights.chunk(2)
-    steps = len(x)
-    impulses = torch.eye(steps, dtype=torch.float64) * seen
-    forecast = torch.zeros(horizon, dtype=torch.float64)
-    parts = torch.zeros(horizon, steps, dtype=torch.float64)
-    for weight, log in ((plain, False), (logs, True)):
-        used = torch.nonzero(weight > 0)[:, 0].tolist()
-        if not used:
-            continue
-        response = respond([bank.experts[i] for i in used], impulses, seen, horizon)  # [E, H, T]
-        u, base = x[:, 0], x.new_tensor(reference)
-        if log:  # all values are above 0
-            base = base if reference > 0 else u[seen[:, 0]].mean()
-            u = torch.where(u > 0, u, 1.0).log()
-        start = float(base.log() if log else base)
-        own = response * ((u - start) * seen[:, 0])  # [E, H, T]
-        path = start + own.sum(2)  # [E, H]
-        if log:
-            rise = path - start
-            chord = (path.clamp(max=LARGEST_LOG).exp() - base) / torch.where(rise == 0, 1.0, rise)
-            chord = torch.where(rise == 0, base, chord)
-            # A reference without a logarithm is reached from the base by a constant.
-            own = own * chord[..., None] + response * (base - reference)
-            path = path.clamp(max=LARGEST_LOG).exp()
-        share = weight[used][:, None]
-        forecast += (share * path).sum(0)
-        parts += (share[..., None] * own).sum(0)
-    return forecast, parts
+
+    def __init__(self, values: Values, observed: Observed, seasons: Sequence[int], horizon: int):
+        self.values, self.observed = values.double().cpu(), observed.cpu()
+        self.seasons, self.horizon = seasons, horizon
+        self.banks: dict[int, _Bank] = {}
+
+    @torch.no_grad()
+    def split(self, series: int, reference: float) -> Parts:
+        """Split the forecast of one series into its difference from ``reference``."""
+        group, place = divmod(series, SERIES_AT_ONCE)
+        bank = self.banks.get(group) or self._run(group)
+        self.banks[group] = bank
+        x, seen = self.values[:, series], self.observed[:, series]
+        steps = len(x)
+        total = Parts(
+            torch.zeros(self.horizon, dtype=torch.float64),
+            torch.zeros(self.horizon, dtype=torch.float64),
+            torch.zeros(self.horizon, steps, dtype=torch.float64),
+        )
+        for log, weight in enumerate(bank.weights[:, place].chunk(2)):  # values, then logarithms
+            used = torch.nonzero(weight > 0)[:, 0].tolist()
+            if not used:
+                continue
+            response, constant = bank.responses(used, place, bool(log))  # [E, H, T], [E, H]
+            u, base = x, x.new_tensor(reference)
+            if log:  # all values are above 0
+                base = base if reference > 0 else u[seen].mean()
+                u = torch.where(u > 0, u, 1.0).log()
+            start = float(base.log() if log else base)
+            own = response * ((u - start) * seen)
+            bias = constant + start * (response.sum(2) - 1)
+            path = start + own.sum(2) + bias
+            if log:
+                rise = path - start
+                path = path.clamp(max=LARGEST_LOG).exp()
+                chord = (path - base) / torch.where(rise == 0, 1.0, rise)
+                chord = torch.where(rise == 0, base, chord)
+                own, bias = own * chord[..., None], bias * chord
+                # A reference without a logarithm is reached from the base by a constant.
+                bias = bias + base - reference
+            share = weight[used][:, None]
+            total.forecast.add_((share * path).sum(0))
+            total.bias.add_((share * bias).sum(0))
+            total.past.add_((share[..., None] * own).sum(0))
+        return total
+
+    def _run(self, group: int) -> "_Bank":
+        some = slice(group * SERIES_AT_ONCE, (group + 1) * SERIES_AT_ONCE)
+        x, seen = self.values[:, some], self.observed[:, some]
+        bank = _Bank(x, seen, self.seasons, self.horizon, [len(x)])
+        bank.run()
+        return bank
 
 
 def respond(
@@ -187,11 +209,19 @@ def respond(
 class _Bank:
     """All experts over some series; states are those after the rows seen so far."""
 
-    def __init__(self, x: Values, seen: Observed, seasons: Sequence[int], horizon: int):
+    def __init__(
+        self,
+        x: Values,
+        seen: Observed,
+        seasons: Sequence[int],
+        horizon: int,
+        rows: Sequence[int],
+    ):
         # A power of two is exact, and keeps the squares of large and tiny values in range.
         size = torch.where(seen, x, 0.0).abs().amax(0)
         self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
         self.x, self.seen, self.horizon = x / self.unit, seen, int(horizon)
+        self.rows = rows
         self.experts = make_experts(seasons)
         lowest = torch.where(seen, x, torch.inf).cummin(0).values
         highest = torch.where(seen, x, -torch.inf).cummax(0).values
@@ -202,27 +232,35 @@ class _Bank:
         self.groups = [
             _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
         ]
+        self.linear = Autoregressions(both, seen, seasons, horizon, rows)
+        self.groups.append(self.linear)
         self.warm = self.groups[0].begin[: x.shape[1]] + 2 * max(min(seasons, default=1), 2)
         # A trend in logarithms grows without limit: it needs a season to prove itself on.
         steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
+        steady += [difference != 1 or bool(seasons) for difference in self.linear.differences]
         self.usable = torch.tensor([True] * len(steady) + steady)[:, None]
-        self.weights = x.new_zeros(2 * len(self.experts), x.shape[1])
+        self.weights = x.new_zeros(2 * len(steady), x.shape[1])
 
-    def run(self, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after these rows."""
+    def run(self) -> tuple[Tensor, Tensor]:
+        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows."""
+        rows = self.rows
         steps = sorted({1, -(-self.horizon // 2), self.horizon})
         pending = {h: deque(maxlen=h) for h in steps}
         total, count = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
+        usual = torch.zeros_like(self.weights)  # mean error of all experts at the same rows
         keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
         spread = _mean_deviation(self.x, self.seen)
         for t in range(max(rows)):
             scored = self.seen[t] & (t >= self.warm)
-            total, count = keep * total, keep * count
+            total, count, usual = keep * total, keep * count, keep * usual
             for h, made in pending.items():
                 if len(made) == h:
                     error = (self.x[t] - made[0]).abs() / h**0.5
                     known = scored & ~error.isnan()
-                    total = total + torch.where(known, error, 0.0)
+                    error = torch.where(known, error, 0.0)
+                    total = total + error
+                    mean = error.sum(0) / known.sum(0).clamp(min=1)
+                    usual = usual + torch.where(known, mean, 0.0)
                     count = count + known / h**0.5
             for group in self.groups:
                 group.advance(t)
@@ -230,7 +268,7 @@ class _Bank:
                 paths = self.undo(torch.cat([group.path(t, h) for group in self.groups]))
                 made.append(torch.where(self.ready(t), paths, torch.nan))
             if t + 1 in wanted:
-                points.append(self.forecast(t, total, count) * self.unit)
+                points.append(self.forecast(t, total, usual, count) * self.unit)
                 # Few errors say little of those to come: the spread of the values counts too.
                 errors_made = count.amax(0)
                 error = (errors_made * self.error + spread[t]) / (errors_made + 1) * self.unit
@@ -239,21 +277,68 @@ class _Bank:
                 errors.append(torch.where(error > 0, error, constant))
         return torch.stack(points), torch.stack(errors)
 
-    def forecast(self, t: int, total: Tensor, count: Tensor) -> Tensor:
-        """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``."""
-        error = total / count.clamp(min=1e-9)
-        growing = self.growing[t].expand(len(self.experts), -1)
+    def forecast(self, t: int, total: Tensor, usual: Tensor, count: Tensor) -> Tensor:
+        """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``.
+
+        Experts that began later are compared on the rows that they forecast.
+        """
+        most = count.amax(0)
+        usual_now = usual.gather(0, count.argmax(0)[None])[0] / most.clamp(min=1e-9)
+        error = torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0) * usual_now
+        growing = self.growing[t].expand(len(self.usable) // 2, -1)
         usable = self.usable & torch.cat([torch.ones_like(growing), growing]) & self.ready(t)
         error = torch.where(usable, error, torch.inf)
         best = error.min(0).values
         ratio = torch.where(best > 0, error / best, torch.where(error > 0, torch.inf, 1.0))
         power = SHARPNESS * count / (count + FEW_ERRORS)
         weights = torch.where(usable & ratio.isfinite(), ratio**-power, 0.0)
+        weights = self.balance(weights, error, count)
         weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
         self.weights = weights / weights.sum(0)
         self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
+
+    def responses(
+        self, used: Sequence[int], series: int, log: bool
+    ) -> tuple[Float[Tensor, "experts horizon time"], Float[Tensor, "experts horizon"]]:
+        """Return the response of some experts' last forecasts to each value, and their constants.
+
+        ``used`` counts smoothing first, then autoregressions; constants are in the units of values.
+        """
+        steps, smoothers = len(self.x), len(self.experts)
+        seen = self.seen[:, series : series + 1]
+        plain = [self.experts[i] for i in used if i < smoothers]
+        linear = [i - smoothers for i in used if i >= smoothers]
+        impulses = torch.eye(steps, dtype=self.x.dtype) * seen
+        response = respond(plain, impulses, seen, self.horizon)
+        column = series + log * self.x.shape[1]
+        others, constant = self.linear.responses(linear, column, steps - 1)
+        constant = constant if log else constant * self.unit[series]
+        nothing = constant.new_zeros(len(plain), self.horizon)
+        return torch.cat([response, others]), torch.cat([nothing, constant])
+
+    def balance(self, weights: Tensor, error: Tensor, count: Tensor) -> Tensor:
+        """Weigh the two families, smoothing and autoregressions, by the errors of their means."""
+        linear = torch.zeros(len(weights), 1, dtype=torch.bool)
+        forms = len(self.linear.differences)
+        linear.view(2, -1)[:, -forms:] = True
+        errors, sums = [], []
+        for family in (~linear, linear):
+            own = torch.where(family, weights, 0.0)
+            total = own.sum(0)
+            sums.append(total)
+            errors.append(torch.where(own > 0, own * error, 0.0).sum(0) / total.clamp(min=1e-300))
+        best = torch.where(sums[1] > 0, torch.minimum(*errors), errors[0])
+        most = count.amax(0)
+        power = FAMILY_SHARPNESS * most / (most + FAMILY_FEW)
+        shares = [
+            torch.where((total > 0) & (best > 0), (e / best.clamp(min=1e-300)) ** -power, 1.0)
+            for e, total in zip(errors, sums, strict=True)
+        ]
+        first = shares[0] / sums[0].clamp(min=1e-300)
+        second = FAMILY_PRIOR * shares[1] / sums[1].clamp(min=1e-300)
+        return torch.where(linear, second, first) * weights
 
     def ready(self, t: int) -> Bool[Tensor, "twice_experts series"]:
         """Tell which experts have seen the rows that their first states come from."""

@@ -1,0 +1,279 @@
+"""Autoregressions: forecasts that are linear in the last values, fitted by ridge regression.
+
+They forecast what exponential smoothing cannot: swings without a fixed length, the pull back to a
+mean, and seasons whose shape follows from the last values. The weights of a series are pulled
+towards those of all series together, as strongly as some rows of data would.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._typing import Bool, Float, Int
+
+MEMORY = 1024  # rows that are looked back at, and fitted on
+PULL = 20.0  # rows of data that the weights of all series count as
+POOLED_PULL = 10.0  # the same, of weights of zero beside the rows of all series
+MOST_LAGS = 60  # in a row
+PLAIN_LAGS = 12  # without a season
+STEADY = 5.0  # largest response, ever after, to a change of 1; others would run away
+FEWEST_ROWS = 3  # of a series, to fit on
+FIRST_FIT, MOST_APART = 8, 64  # rows; in between, weights are fitted again every eighth row
+
+Values = Float[Tensor, "time series"]
+
+
+def make_differences(seasons: Sequence[int]) -> list[int]:
+    """Return what is regressed: the values (0), or their differences over a step or a season."""
+    return [0, 1, *seasons[:1]]
+
+
+def choose_lags(rows: int, seasons: Sequence[int], difference: int) -> Int[Tensor, "lags"]:
+    """Return which earlier values are used: the last ones, and those around one and two seasons."""
+    rows -= difference
+    dense = min(max(seasons[0] + 1, 4) if seasons else PLAIN_LAGS, rows // 5, MOST_LAGS)
+    around = [k for m in seasons for k in (m - 1, m, m + 1, 2 * m) if k < rows / 2.5]
+    return torch.tensor(sorted({1, *range(1, dense + 1), *(max(k, 1) for k in around)}))
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Autoregressions as they were fitted after some row.
+
+    Args:
+        intercept: constant of each, ``[E, N]``.
+        lags: how many steps ago the values are that count for any of them.
+        weight: the weight of each of these values ``[E, N, lags]``.
+        response: response of this and each later step to a change of 1, ``[E, N, H]``.
+        usable: False where there were too few rows, or where forecasts would run away.
+    """
+
+    intercept: Float[Tensor, "experts series"]
+    lags: Int[Tensor, "lags"]
+    weight: Float[Tensor, "experts series lags"]
+    response: Float[Tensor, "experts series horizon"]
+    usable: Bool[Tensor, "experts series"]
+
+    @property
+    def reach(self) -> int:
+        """Number of last values that a forecast is made of."""
+        return int(self.lags[-1])
+
+    def forecast(
+        self, last: Float[Tensor, "rows reach series"], horizon: int
+    ) -> Float[Tensor, "rows experts horizon series"]:
+        """Forecast step by step after the last values."""
+        return iterate(self.intercept, self.lags, self.weight, last, horizon)
+
+    def map_to(self, h: int) -> tuple[Float[Tensor, "experts series"], Float[Tensor, "..."]]:
+        """Return step h as a constant plus weights of the last values ``[E, N, reach]``."""
+        constant = self.intercept * self.response[..., :h].sum(-1)
+        weights = self.weight.new_zeros(*self.weight.shape[:2], self.reach)
+        for i, lag in enumerate(self.lags.tolist()):
+            # A value j steps before the last one counts with this lag for step lag - j first.
+            first = max(lag - h, 0)
+            own = self.response[..., h - lag + first : h]
+            weights[..., first:lag] += self.weight[..., i, None] * own
+        return constant, weights.flip(-1)
+
+
+def iterate(
+    intercept: Float[Tensor, "experts series"],
+    lags: Int[Tensor, "lags"],
+    weight: Float[Tensor, "experts series lags"],
+    last: Float[Tensor, "rows reach series"],
+    horizon: int,
+) -> Float[Tensor, "rows experts horizon series"]:
+    """Forecast step by step: each forecast counts as a value for the next ones."""
+    reach, experts = last.shape[1], len(weight)
+    path = last.new_empty(len(last), experts, last.shape[2], reach + horizon)
+    path[..., :reach] = last.transpose(1, 2)[:, None]
+    for step in range(reach, reach + horizon):
+        path[..., step] = intercept + (path[..., step - lags] * weight).sum(-1)
+    return path[..., reach:].transpose(2, 3)
+
+
+class Autoregressions:
+    """All autoregressions over some series, fitted again and again while rows are read.
+
+    The first half of the columns are values, the second their logarithms, or all are one of them:
+    series are pooled with those of their half.
+
+    Args:
+        x: values.
+        seen: where they are observed; otherwise the last observed value takes their place.
+        seasons: lengths of the seasons, the main one first.
+        horizon: steps to forecast.
+        rows: numbers of rows after which whole forecasts are made.
+    """
+
+    def __init__(
+        self,
+        x: Values,
+        seen: Bool[Tensor, "time series"],
+        seasons: Sequence[int],
+        horizon: int,
+        rows: Sequence[int],
+    ):
+        self.seasons, self.horizon = tuple(seasons), horizon
+        self.differences, self.wanted = make_differences(seasons), sorted(rows)
+        self.begin = seen.int().argmax(0)
+        index = torch.arange(len(x))[:, None]
+        self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
+        self.x, self.seen = x.gather(0, self.source), seen
+        self.sums: dict[int, _Sums] = {}
+        self.weights: Weights | None = None
+        self.fitted_at, self.next_fit = 0, FIRST_FIT - 1
+        self.steps: dict[int, Float[Tensor, "rows experts series"]] = {}  # since the last fit
+        self.whole: dict[int, Float[Tensor, "experts horizon series"]] = {}
+
+    def advance(self, t: int) -> None:
+        """Read row t."""
+        if t < self.next_fit:
+            return
+        self.weights, self.fitted_at, self.steps, self.whole = self.fit(t), t, {}, {}
+        self.next_fit = t + max(1, min((t + 1) // 8, MOST_APART))
+
+    def ready(self, t: int) -> Bool[Tensor, "experts series"]:
+        """Tell which autoregressions can forecast after row t."""
+        if self.weights is None:
+            return torch.zeros(len(self.differences), len(self.begin), dtype=torch.bool)
+        return self.weights.usable
+
+    def path(self, t: int, h: int) -> Float[Tensor, "experts series"]:
+        """Forecast step h after row t."""
+        if self.weights is None:
+            return self.x.new_zeros(len(self.differences), len(self.begin))
+        if h not in self.steps:
+            constant, weights = self.weights.map_to(h)
+            until = min(self.next_fit, len(self.x))
+            rows = self.last(until - 1, self.weights.reach + until - 1 - self.fitted_at)
+            windows = rows.unfold(0, self.weights.reach, 1)  # [rows, N, reach]
+            self.steps[h] = constant + torch.einsum("tnr,enr->ten", windows, weights)
+        return self.steps[h][t - self.fitted_at]
+
+    def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
+        """Forecast all steps after row t, one of the ``rows`` wanted."""
+        if self.weights is None:
+            return self.x.new_zeros(len(self.differences), self.horizon, len(self.begin))
+        if t not in self.whole:  # together with all that are wanted before the next fit
+            rows = [row - 1 for row in self.wanted if t < row <= self.next_fit]
+            last = torch.stack([self.last(row, self.weights.reach) for row in rows])
+            paths = self.weights.forecast(last, self.horizon)
+            paths = torch.where(self.weights.usable[:, None], paths, 0.0)
+            self.whole = dict(zip(rows, paths, strict=True))
+        return self.whole[t]
+
+    def responses(
+        self, used: Sequence[int], series: int, t: int
+    ) -> tuple[Float[Tensor, "experts horizon time"], Float[Tensor, "experts horizon"]]:
+        """Return the response of some forecasts of a series after row t to each value.
+
+        Also returns their constants.
+        """
+        response = self.x.new_zeros(len(used), self.horizon, t + 1)
+        if self.weights is None or not used:
+            return response, self.x.new_zeros(len(used), self.horizon)
+        now, reach = self.weights, self.weights.reach
+        # Column 0 is a past of zeros, with the intercept; the others are 1 at one of the last rows.
+        windows = torch.cat([torch.zeros(reach, 1), torch.eye(reach)], 1).to(self.x)
+        intercept = self.x.new_zeros(len(used), reach + 1)
+        intercept[:, 0] = now.intercept[used, series]
+        weight = now.weight[used, series][:, None].expand(-1, reach + 1, -1)
+        path = iterate(intercept, now.lags, weight, windows[None], self.horizon)[0]
+        rows = torch.arange(t + 1 - reach, t + 1).clamp(min=0)
+        response.index_add_(2, self.source[rows, series], path[..., 1:])
+        return response, path[..., 0]
+
+    def last(self, t: int, count: int) -> Float[Tensor, "count series"]:
+        """Return the last values up to row t, the first one repeated if there are too few."""
+        rows = self.x[max(t + 1 - count, 0) : t + 1]
+        return torch.cat([rows[:1].expand(count - len(rows), -1), rows])
+
+    def fit(self, t: int) -> Weights:
+        """Fit all autoregressions on the rows up to t."""
+        found = []
+        for difference in self.differences:
+            lags = choose_lags(min(t + 1, MEMORY), self.seasons, difference)
+            sums = self.sums.get(difference)
+            if sums is None or not torch.equal(sums.lags, lags):
+                sums = _Sums(lags, difference, self.x.shape[1])
+            sums.move(self, max(t + 1 - MEMORY, 0), t + 1)
+            self.sums[difference] = sums
+            found.append((difference, lags, *sums.solve()))
+        reach = max(int(lags[-1]) + difference for difference, lags, *_ in found)
+        weight = self.x.new_zeros(len(found), self.x.shape[1], reach + 1)
+        usable = torch.zeros(weight.shape[:2], dtype=torch.bool)
+        for i, (difference, lags, slopes, _, enough) in enumerate(found):
+            weight[i][:, lags] += slopes
+            if difference:  # of the values, not of their differences
+                weight[i][:, lags + difference] -= slopes
+                weight[i][:, difference] += 1
+            usable[i] = enough & (t + 1 - self.begin >= int(lags[-1]) + difference)
+        lags = torch.arange(1, reach + 1)[(weight[..., 1:] != 0).any(1).any(0)]
+        lags = lags if len(lags) else torch.ones(1, dtype=torch.long)
+        weight = weight[..., lags]
+        intercept = torch.stack([each[3] for each in found])
+        impulse = self.x.new_zeros(1, int(lags[-1]), self.x.shape[1])
+        impulse[:, -1] = 1.0
+        none = torch.zeros_like(intercept)
+        after = iterate(none, lags, weight, impulse, self.horizon - 1)[0].transpose(1, 2)
+        response = torch.cat([torch.ones_like(weight[..., :1]), after], -1)
+        steady = response.abs().amax(-1) <= STEADY  # False for NaN
+        response = torch.where(steady[..., None], response, 0.0)
+        return Weights(intercept, lags, weight, response, usable & steady)
+
+
+class _Sums:
+    """Sums of products of the lagged values, over a range of rows that moves on."""
+
+    def __init__(self, lags: Int[Tensor, "lags"], difference: int, series: int):
+        self.lags, self.difference = lags, difference
+        size = len(lags) + 1  # the lags, and the value they explain
+        self.begin = self.end = 0
+        self.count = torch.zeros(series, dtype=torch.float64)
+        self.total = torch.zeros(series, size, dtype=torch.float64)
+        self.products = torch.zeros(series, size, size, dtype=torch.float64)
+
+    def move(self, data: Autoregressions, begin: int, end: int) -> None:
+        """Make the rows from ``begin`` to ``end`` those that are summed over."""
+        self._add(data, max(self.end, begin), end, 1.0)
+        self._add(data, self.begin, min(begin, self.end), -1.0)
+        self.begin, self.end = begin, end
+
+    def _add(self, data: Autoregressions, begin: int, end: int, sign: float) -> None:
+        reach = int(self.lags[-1]) + self.difference
+        first = max(begin, reach)
+        if first >= end:
+            return
+        index = torch.arange(first, end)[:, None] - torch.cat([self.lags, self.lags.new_zeros(1)])
+        x = data.x[index]  # [rows, lags + 1, N]
+        if self.difference:
+            x = x - data.x[index - self.difference]
+        used = data.seen[first:end] & (index[:, -1:] - reach >= data.begin)
+        x = (x * used[:, None]).permute(2, 0, 1)
+        self.count += sign * used.sum(0)
+        self.total += sign * x.sum(1)
+        self.products += sign * (x.transpose(1, 2) @ x)
+
+    def solve(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return slopes ``[N, lags]``, intercepts ``[N]``, and which series have enough rows."""
+        count = self.count.clamp(min=1)
+        mean = self.total / count[:, None]
+        products = self.products / count[:, None, None] - mean[..., None] * mean[:, None]
+        variance = products[:, -1, -1]
+        varies = variance > 1e-12 * mean[:, -1].square()
+        size = torch.where(varies, count / torch.where(varies, variance, 1.0), 0.0)
+        products = products * size[:, None, None]  # in rows of a series with variance 1
+        own, target = products[:, :-1, :-1], products[:, :-1, -1]
+        one = torch.eye(len(self.lags), dtype=own.dtype)
+        pooled = torch.zeros_like(target)
+        for half in torch.arange(len(count)).chunk(2):  # values, and their logarithms
+            gram = own[half].sum(0) + POOLED_PULL * one
+            pooled[half] = torch.linalg.solve(gram, target[half].sum(0))
+        rest = target - (own @ pooled[..., None])[..., 0]
+        slopes = pooled + torch.linalg.solve(own + PULL * one, rest)
+        intercept = mean[:, -1] - (slopes * mean[:, :-1]).sum(-1)
+        return slopes, intercept, self.count >= FEWEST_ROWS
