@@ -17,17 +17,17 @@ from .variants import Variant, VariantRow, compare, noise_sentence, seed_noise
 
 TITLE = "What each part is worth"
 WORDS = """
-The default Fighter has four members: networks side by side whose mean is the forecast. In these
-tables every line is a single member, trained at its usual learning rate of 0.001 with one thing
-changed, on the same windows, with the same budget and the same seeds ({seeds}). The first line is
-the unchanged member (κ = 3): MSE / MAE on the test rows / absolute error on the validation rows,
-which is what choices are made by. The other lines are in per cent of it. {noise} *The frame* is
-everything around the network: normalisation, cycle, calendar, reversion, bounds, and the training.
-*Share of hop 2* is its part of the norm that all hops send. *Likeness* is the cosine between what
-hop 2 and hop 1 see: 1 is a copy, and as half of every node stays in place by default, hops are
-similar by construction. Parameters are in millions, seconds are of runs that shared a machine with
-others, MiB is the peak GPU memory of training; a column with several numbers lists the data sets in
-order.
+The default Fighter had four members when these were run: networks side by side whose mean is the
+forecast. It has two now. In these tables every line is a single member, trained at its usual
+learning rate of 0.001 with one thing changed, on the same windows, with the same budget and the
+same seeds ({seeds}). The first line is the unchanged member (κ = 3): MSE / MAE on the test rows /
+absolute error on the validation rows, which is what choices are made by. The other lines are in per
+cent of it. {noise} *The frame* is everything around the network: normalisation, cycle, calendar,
+reversion, bounds, and the training. *Share of hop 2* is its part of the norm that all hops send.
+*Likeness* is the cosine between what hop 2 and hop 1 see: 1 is a copy, and as half of every node
+stays in place by default, hops are similar by construction. Parameters are in millions, seconds are
+of runs that shared a machine with others, MiB is the peak GPU memory of training; a column with
+several numbers lists the data sets in order.
 """
 FILE = "ablations.json"
 HORIZON = LOOKBACK = 96

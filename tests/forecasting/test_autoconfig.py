@@ -75,7 +75,7 @@ def test_validation_leaves_a_window_to_train_on(rows, wanted):
 def test_size_and_epochs_grow_and_shrink_with_the_data():
     sizes = (100, 5_000, 60_000, 1_000_000)
     assert [choose_size(n)[0] for n in sizes] == [64, 64, 256, 512]
-    assert [choose_size(n, 4)[0] for n in sizes] == [64, 64, 256, 256]  # 1,024 together
+    assert [choose_size(n, 2)[0] for n in sizes] == [64, 64, 256, 256]  # 512 together
     assert choose_size(1_000_000, 1000)[0] == 8
     assert [choose_rate(n, 1) for n in sizes] == [1e-3] * 4
     assert [choose_rate(n, 4) for n in sizes] == [1e-3, 1e-3, 2e-3, 2e-3]
@@ -83,8 +83,8 @@ def test_size_and_epochs_grow_and_shrink_with_the_data():
     assert [choose_batch(n, 1000) for n in (1, 50, 321)] == [32, 20, 4]
     assert choose_repeats(5) == 4
     assert choose_epochs(steps=5, values=1000) == (30, 8)  # epochs of 20 steps
-    assert choose_epochs(steps=5, values=10**6) == (100, 20)
-    assert choose_epochs(steps=1000, values=10**6) == (10, 3)
+    assert choose_epochs(steps=5, values=10**6) == (125, 20)
+    assert choose_epochs(steps=1000, values=10**6) == (3, 3)
 
 
 def test_yearly_features_need_two_years_and_others_no_cycle():

@@ -199,5 +199,5 @@ def test_the_repr_of_a_graph_is_short():
     assert (
         repr(graph) == f"<TemporalGraph of 'b' at 2024-01-06 01:00, step 2: {graph.forecast:.4g}>"
     )
-    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 8 heads, powers (0, 1, 2)>"
+    assert repr(graph.layers[0]) == "<LayerGraph of 2 nodes, 4 heads, powers (0, 1, 2)>"
     assert str(graph) == graph.summary()

@@ -49,7 +49,7 @@ def test_settings_left_out_are_the_models_own_or_chosen(model):
     if model in ("fighter", "transformer"):  # by the size of the data, the smallest
         chosen |= {"width": 64, "dropout": 0.2}
     if model == "fighter":  # over a few series
-        chosen |= {"members": 4, "adjacency": "lazy"}
+        chosen |= {"members": 2, "adjacency": "lazy"}
     assert fit(model).plan.model == MODELS[model](**chosen)
 
 

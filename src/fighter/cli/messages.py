@@ -79,11 +79,11 @@ def about_training(model: "Forecaster", seconds: float) -> str:
     if not plan.model.trainable:
         return f"trained   nothing: {plan.model.name} has no weights"
     if not plan.trained:
-        return "trained   nothing: too few rows for a network, exponential smoothing forecasts"
+        return "trained   nothing: too few rows for a network, simple forecasts only"
     text = f"trained   {len(model.history)} of at most {plan.epochs} epochs in {seconds:.0f} s"
     if plan.smoothing:
         share = 100 * plan.network_share
-        text += f"; {share:.0f} % network, {100 - share:.0f} % exponential smoothing"
+        text += f"; {share:.0f} % network, {100 - share:.0f} % simple forecasts"
     return fill(text)
 
 

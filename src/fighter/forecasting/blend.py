@@ -1,6 +1,6 @@
 """The network's forecast mixed with exponential smoothing, by their errors on validation rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -211,10 +211,12 @@ def error_quantiles(
 ) -> Float[Tensor, "horizon quantiles"]:
     """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
 
-    The shape of the distribution is taken over all steps and series, its width by step. Without
-    any errors, they are those of a normal random walk.
+    The shape of the distribution is taken over all steps and series, its width by step. Only the
+    second half of each series counts: before, little was known of it. Without any errors, they are
+    those of a normal random walk.
     """
-    seen, steps = seen * smoothed.known[:, None], target.shape[1]
+    mature = is_mature(smoothed.tested, smoothed.tested.amax(0))
+    seen, steps = seen * mature[:, None], target.shape[1]
     # A series that was quiet so far has small errors, and large scores when it wakes up.
     usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
     error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]
@@ -229,6 +231,11 @@ def error_quantiles(
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
     return (width[:, None] * levels).float()
+
+
+def is_mature(tested: Tensor, most: Tensor) -> Tensor:
+    """Tell where at least half of the values of a series were known, and had changed if ever."""
+    return ((tested > 0) | (most == 0)) & (2 * tested >= most)
 
 
 def walk_quantiles(steps: int, quantiles: Sequence[float]) -> Float[Tensor, "horizon quantiles"]:
@@ -265,6 +272,18 @@ class Rehearsal:
         )
         rows = torch.cat([windows.starts, validation.starts]).unique().cpu() + plan.lookback
         return cls(windows, validation, smooth_panel(panel, plan.seasons, plan.horizon, rows))
+
+    def count_mature(
+        self, forecasts: Iterable[tuple[Batch, Outputs]]
+    ) -> Iterator[tuple[Batch, Outputs]]:
+        """Hide the targets of series of which little was known yet."""
+        most = self.smoothed.tested.amax(0)
+        for batch, y in forecasts:
+            tested = self.smoothed.at(batch.start + self.windows.lookback).tested
+            mature = is_mature(tested, most)[:, None].to(y.device)
+            seen = batch.future_observed
+            seen = mature.expand_as(batch.future) if seen is None else seen & mature
+            yield batch._replace(future_observed=seen), y
 
 
 def make_blend(

@@ -37,8 +37,8 @@ class Frame(Settings):
             such as zero for rainfall, and zero for a series that was never negative. Or two
             numbers, the lower and the upper bound of all series; None for no bound on a side
             (default: True).
-        smoothing: mix the network with exponential smoothing, by their errors on validation rows
-            (default: only for Fighter).
+        smoothing: mix the network with exponential smoothing and autoregressions, by the errors
+            on validation rows (default: only for Fighter).
     """
 
     cycle: int | str | None = "auto"

@@ -320,7 +320,7 @@ def fit_panel(
         if network.halves:
             final.reverting.copy_(network.reverting)
         if config.verbose and world.first:
-            say(f"again     {best} epochs on all rows, with those that were held out")
+            say(fill(f"again     {best} epochs on all rows, validation rows too"))
         whole = replace(plan, epochs=best)
         _learn(config, whole, panel, start_step, world, final, windows, None, settings="")
         network = final
@@ -374,7 +374,7 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
         f"network   {plan.model.describe()}; {size:,} parameters"
         if plan.trained
-        else "network   none: too few rows, exponential smoothing forecasts alone",
+        else "network   none: too few rows; exponential smoothing and autoregressions forecast",
     ]
     if bounds := describe_bounds(preprocessing.scaler, preprocessing.ids):
         lines.append(f"bounds    {bounds}")

@@ -33,7 +33,9 @@ def conformal_shifts(
 
     def shifts_on(sample: Windows, blend: Blend | None) -> tuple[Tensor, int]:
         made = mixed_forecasts(network, sample, start_step, scaler, blend, smoothed)
-        return calibrate(made, plan.quantiles)
+        return calibrate(
+            made if rehearsal is None else rehearsal.count_mature(made), plan.quantiles
+        )
 
     prior = shifts = None
     scores = 0

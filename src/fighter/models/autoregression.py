@@ -1,8 +1,8 @@
 """Autoregressions: forecasts that are linear in the last values, fitted by ridge regression.
 
 They forecast what exponential smoothing cannot: swings without a fixed length, the pull back to a
-mean, and seasons whose shape follows from the last values. The weights of a series are pulled
-towards those of all series together, as strongly as some rows of data would.
+mean, and seasons whose shape follows from the last values. Each series has its own weights, pulled
+towards zero.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,7 @@ from torch import Tensor
 from .._typing import Bool, Float, Int
 
 MEMORY = 1024  # rows that are looked back at, and fitted on
-PULL = 20.0  # rows of data that the weights of all series count as
-POOLED_PULL = 10.0  # the same, of weights of zero beside the rows of all series
+PULL = 5.0  # of the weights towards zero, as strong as so many rows of noise
 MOST_LAGS = 60  # in a row
 PLAIN_LAGS = 12  # without a season
 STEADY = 5.0  # largest response, ever after, to a change of 1; others would run away
@@ -98,9 +97,6 @@ def iterate(
 class Autoregressions:
     """All autoregressions over some series, fitted again and again while rows are read.
 
-    The first half of the columns are values, the second their logarithms, or all are one of them:
-    series are pooled with those of their half.
-
     Args:
         x: values.
         seen: where they are observed; otherwise the last observed value takes their place.
@@ -122,7 +118,9 @@ class Autoregressions:
         self.begin = seen.int().argmax(0)
         index = torch.arange(len(x))[:, None]
         self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
-        self.x, self.seen = x.gather(0, self.source), seen
+        # Values count from the first one: sums of squares of large values would lose their digits.
+        self.origin = x.gather(0, self.begin[None])[0]
+        self.x, self.seen = x.gather(0, self.source) - self.origin, seen
         self.sums: dict[int, _Sums] = {}
         self.weights: Weights | None = None
         self.fitted_at, self.next_fit = 0, FIRST_FIT - 1
@@ -151,7 +149,8 @@ class Autoregressions:
             until = min(self.next_fit, len(self.x))
             rows = self.last(until - 1, self.weights.reach + until - 1 - self.fitted_at)
             windows = rows.unfold(0, self.weights.reach, 1)  # [rows, N, reach]
-            self.steps[h] = constant + torch.einsum("tnr,enr->ten", windows, weights)
+            made = constant + torch.einsum("tnr,enr->ten", windows, weights)
+            self.steps[h] = made + self.origin
         return self.steps[h][t - self.fitted_at]
 
     def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
@@ -162,7 +161,7 @@ class Autoregressions:
             rows = [row - 1 for row in self.wanted if t < row <= self.next_fit]
             last = torch.stack([self.last(row, self.weights.reach) for row in rows])
             paths = self.weights.forecast(last, self.horizon)
-            paths = torch.where(self.weights.usable[:, None], paths, 0.0)
+            paths = torch.where(self.weights.usable[:, None], paths + self.origin, 0.0)
             self.whole = dict(zip(rows, paths, strict=True))
         return self.whole[t]
 
@@ -185,7 +184,7 @@ class Autoregressions:
         path = iterate(intercept, now.lags, weight, windows[None], self.horizon)[0]
         rows = torch.arange(t + 1 - reach, t + 1).clamp(min=0)
         response.index_add_(2, self.source[rows, series], path[..., 1:])
-        return response, path[..., 0]
+        return response, path[..., 0] + self.origin[series] * (1 - response.sum(2))
 
     def last(self, t: int, count: int) -> Float[Tensor, "count series"]:
         """Return the last values up to row t, the first one repeated if there are too few."""
@@ -268,12 +267,6 @@ class _Sums:
         size = torch.where(varies, count / torch.where(varies, variance, 1.0), 0.0)
         products = products * size[:, None, None]  # in rows of a series with variance 1
         own, target = products[:, :-1, :-1], products[:, :-1, -1]
-        one = torch.eye(len(self.lags), dtype=own.dtype)
-        pooled = torch.zeros_like(target)
-        for half in torch.arange(len(count)).chunk(2):  # values, and their logarithms
-            gram = own[half].sum(0) + POOLED_PULL * one
-            pooled[half] = torch.linalg.solve(gram, target[half].sum(0))
-        rest = target - (own @ pooled[..., None])[..., 0]
-        slopes = pooled + torch.linalg.solve(own + PULL * one, rest)
+        slopes = torch.linalg.solve(own + PULL * torch.eye(len(self.lags)).to(own), target)
         intercept = mean[:, -1] - (slopes * mean[:, :-1]).sum(-1)
         return slopes, intercept, self.count >= FEWEST_ROWS

@@ -152,7 +152,7 @@ class Fighter(ModelConfig):
             time steps as nodes, a dynamic adjacency and one head it is the paper's model
             (default: False).
         members: networks side by side, each with its own weights and graphs and trained by itself,
-            whose mean is the forecast, only if nodes are series (default: 4 for up to 500 series, 1
+            whose mean is the forecast, only if nodes are series (default: 2 for up to 500 series, 1
             for more).
     """
 

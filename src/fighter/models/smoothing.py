@@ -2,12 +2,13 @@
 
 An expert keeps a level, perhaps a trend and a seasonal profile, and corrects them by a share of
 each error it makes (Brown, Holt and Winters; the drift is that of the Theta method). Experts differ
-in these shares, and whether they see the values or their logarithms. At every row their errors so
-far, recent ones first, decide their weights. Nothing is fitted, so every row of a table is an
-honest test of the forecast made before it, and a series needs no training to be served.
+in these shares, and whether they see the values or their logarithms. Autoregressions, which see
+what smoothing cannot, are weighed beside them. At every row the errors so far, recent ones first,
+decide the weights. No forecast uses a later row, so every row of a table is an honest test of the
+forecast made before it, and a series needs no training to be served.
 
 With its weights frozen, the forecast is an affine map of the values (of their logarithms, for some
-experts), which :func:`attribute` splits over the past exactly. It is written here, and not taken
+experts), which :class:`Attribution` splits over the past exactly. It is written here, and not taken
 from a library, because of that, and because all experts, series and rows are run together.
 """
 
@@ -30,10 +31,12 @@ States = Float[Tensor, "experts series"]
 LEVEL_RATES = (0.05, 0.15, 0.35, 0.7, 1.0)
 TRENDS = ((0.1, 0.9), (0.05, 0.98), (0.2, 0.98))  # rate, as a share of the level's, and damping
 SEASONAL_RATES = (0.0, 0.15, 0.4)
-SHARPNESS = 15.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
-FAMILY_SHARPNESS, FAMILY_FEW, FAMILY_PRIOR = 4.0, 10.0, 1.0
+SHARPNESS = 15.0  # an expert with errors 1 % larger than the best has 0.86 of its weight
+FAMILY_SHARPNESS = 4.0  # the same of all smoothing together, and of all autoregressions
+FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
+YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
 FIRST_VALUES = 5  # that a trend begins with
 LEAST_RATIO = 2.0  # of the largest value to the smallest; below, logarithms change little
@@ -84,6 +87,7 @@ class Smoothed(NamedTuple):
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
     known: Bool[Tensor, "origins series"]  # False before the first observed value
+    tested: Int[Tensor, "origins series"]  # values so far; 0 as long as they are all the same
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
@@ -114,8 +118,12 @@ def smooth(
         bank = _Bank(x, seen, seasons, horizon, rows.tolist())
         parts.append(bank.run())
     points, errors = zip(*parts, strict=True)
-    known = observed.cpu().int().cummax(0).values.bool()[rows - 1]
-    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), known, rows)
+    seen = observed.cpu()
+    count = seen.cumsum(0)[rows - 1]
+    lowest = torch.where(seen, values.cpu(), torch.inf).cummin(0).values[rows - 1]
+    highest = torch.where(seen, values.cpu(), -torch.inf).cummax(0).values[rows - 1]
+    tested = torch.where(highest > lowest, count, 0)
+    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), count > 0, tested, rows)
 
 
 class Parts(NamedTuple):
@@ -148,6 +156,9 @@ class Attribution:
         self.banks[group] = bank
         x, seen = self.values[:, series], self.observed[:, series]
         steps = len(x)
+        if not seen.any():
+            nothing = torch.zeros(self.horizon, dtype=torch.float64)
+            return Parts(nothing + reference, nothing, torch.zeros(self.horizon, steps))
         total = Parts(
             torch.zeros(self.horizon, dtype=torch.float64),
             torch.zeros(self.horizon, dtype=torch.float64),
@@ -229,7 +240,7 @@ class _Bank:
         logs = torch.where(x > 0, x, 1.0).log()
         both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (x > 0)], 1)
         lengths = list(dict.fromkeys(e.season for e in self.experts))
-        self.groups = [
+        self.groups: list[_Group | Autoregressions] = [
             _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
         ]
         self.linear = Autoregressions(both, seen, seasons, horizon, rows)
@@ -259,7 +270,8 @@ class _Bank:
                     known = scored & ~error.isnan()
                     error = torch.where(known, error, 0.0)
                     total = total + error
-                    mean = error.sum(0) / known.sum(0).clamp(min=1)
+                    half = len(error) // 2  # of the values; logarithms are not always used
+                    mean = error[:half].sum(0) / known[:half].sum(0).clamp(min=1)
                     usual = usual + torch.where(known, mean, 0.0)
                     count = count + known / h**0.5
             for group in self.groups:
@@ -272,6 +284,7 @@ class _Bank:
                 # Few errors say little of those to come: the spread of the values counts too.
                 errors_made = count.amax(0)
                 error = (errors_made * self.error + spread[t]) / (errors_made + 1) * self.unit
+                error = error * (1 + YOUNG / (errors_made + 1))
                 level = points[-1][0].abs()
                 constant = CONSTANT * torch.where(level > 0, level, 1.0)
                 errors.append(torch.where(error > 0, error, constant))
@@ -319,26 +332,26 @@ class _Bank:
         return torch.cat([response, others]), torch.cat([nothing, constant])
 
     def balance(self, weights: Tensor, error: Tensor, count: Tensor) -> Tensor:
-        """Weigh the two families, smoothing and autoregressions, by the errors of their means."""
+        """Weigh the two families, smoothing and autoregressions, by the mean errors of each.
+
+        Their weights differ less than those of single experts: a mean of both is hard to beat.
+        """
         linear = torch.zeros(len(weights), 1, dtype=torch.bool)
-        forms = len(self.linear.differences)
-        linear.view(2, -1)[:, -forms:] = True
-        errors, sums = [], []
+        linear.view(2, -1)[:, len(self.experts) :] = True
+        most = count.amax(0)
+        power = FAMILY_SHARPNESS * most / (most + FEW_TO_CHOOSE)
+        shares, means = [], []
         for family in (~linear, linear):
             own = torch.where(family, weights, 0.0)
-            total = own.sum(0)
-            sums.append(total)
-            errors.append(torch.where(own > 0, own * error, 0.0).sum(0) / total.clamp(min=1e-300))
-        best = torch.where(sums[1] > 0, torch.minimum(*errors), errors[0])
-        most = count.amax(0)
-        power = FAMILY_SHARPNESS * most / (most + FAMILY_FEW)
-        shares = [
-            torch.where((total > 0) & (best > 0), (e / best.clamp(min=1e-300)) ** -power, 1.0)
-            for e, total in zip(errors, sums, strict=True)
-        ]
-        first = shares[0] / sums[0].clamp(min=1e-300)
-        second = FAMILY_PRIOR * shares[1] / sums[1].clamp(min=1e-300)
-        return torch.where(linear, second, first) * weights
+            whole = own.sum(0)
+            shares.append(own / torch.where(whole > 0, whole, 1.0))
+            mean = torch.where(own > 0, shares[-1] * error, 0.0).sum(0)
+            means.append(torch.where(whole > 0, mean, torch.inf))
+        best = torch.minimum(*means)
+        for share, mean in zip(shares, means, strict=True):
+            ratio = torch.where(best > 0, mean / best, torch.where(mean > 0, torch.inf, 1.0))
+            share *= torch.where(ratio.isfinite(), ratio**-power, 0.0)
+        return shares[0] + shares[1]
 
     def ready(self, t: int) -> Bool[Tensor, "twice_experts series"]:
         """Tell which experts have seen the rows that their first states come from."""
