@@ -84,7 +84,7 @@ def test_size_and_epochs_grow_and_shrink_with_the_data():
     assert choose_repeats(5) == 4
     assert choose_epochs(steps=5, values=1000) == (30, 8)  # epochs of 20 steps
     assert choose_epochs(steps=5, values=10**6) == (125, 20)
-    assert choose_epochs(steps=1000, values=10**6) == (3, 3)
+    assert choose_epochs(steps=2000, values=10**6) == (2, 3)
 
 
 def test_yearly_features_need_two_years_and_others_no_cycle():

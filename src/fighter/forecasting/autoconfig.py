@@ -247,14 +247,14 @@ def choose_batch(series: int, values: int) -> int:
 
 
 def choose_epochs(steps: int, values: int) -> tuple[int, int]:
-    """Return epochs and patience: 2,500 steps, at least 3 epochs, and 400 steps without progress.
+    """Return epochs and patience: 2,500 steps, at least 2 epochs, and 400 steps without progress.
 
     Small tables have 600 and 150 steps: more bring nothing there. An epoch has at least 20 steps,
     see :func:`choose_repeats`.
     """
     steps *= choose_repeats(steps)
     least, patience = (600, 150) if values < SMALL else (2500, 400)
-    return max(-(-least // steps), 3), max(3, -(-patience // steps))
+    return max(-(-least // steps), 2), max(3, -(-patience // steps))
 
 
 def choose_repeats(steps: int) -> int:
