@@ -36,6 +36,7 @@ FAMILY_SHARPNESS = 4.0  # the same of all smoothing together, and of all autoreg
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
 HALF_LIFE = 100.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
+PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
 YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
 FIRST_VALUES = 5  # that a trend begins with
@@ -79,6 +80,15 @@ def make_experts(seasons: Sequence[int]) -> list[Expert]:
         # A profile without a moving level; with rate 1 it is the seasonal naive forecast.
         experts += [Expert(level=0.0, season=season, seasonal=c) for c in (0.25, 0.5, 1.0)]
     return experts
+
+
+def prior_error(expert: Expert) -> float:
+    """Return the error that is usual of an expert, in units of the mean over all experts.
+
+    On many tables, quick levels beat slow ones, and a trend or a drift beats none.
+    """
+    slow = 0.3 * (1 - expert.level) ** 2
+    return 0.85 + slow + (0.0 if expert.trend or expert.drift else 0.05)
 
 
 class Smoothed(NamedTuple):
@@ -251,6 +261,9 @@ class _Bank:
         steady += [difference != 1 or bool(seasons) for difference in self.linear.differences]
         self.usable = torch.tensor([True] * len(steady) + steady)[:, None]
         self.weights = x.new_zeros(2 * len(steady), x.shape[1])
+        prior = [prior_error(expert) for expert in self.experts]
+        prior += [1.0 if difference == 0 else 0.85 for difference in self.linear.differences]
+        self.prior = x.new_tensor(2 * prior)[:, None]
 
     def run(self) -> tuple[Tensor, Tensor]:
         """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows."""
@@ -297,18 +310,19 @@ class _Bank:
         """
         most = count.amax(0)
         usual_now = usual.gather(0, count.argmax(0)[None])[0] / most.clamp(min=1e-9)
-        error = torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0) * usual_now
+        ratio = torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0)
+        ratio = (count * ratio + PRIOR_ERRORS * self.prior) / (count + PRIOR_ERRORS)
         growing = self.growing[t].expand(len(self.usable) // 2, -1)
         usable = self.usable & torch.cat([torch.ones_like(growing), growing]) & self.ready(t)
-        error = torch.where(usable, error, torch.inf)
-        best = error.min(0).values
-        ratio = torch.where(best > 0, error / best, torch.where(error > 0, torch.inf, 1.0))
-        power = SHARPNESS * count / (count + FEW_ERRORS)
-        weights = torch.where(usable & ratio.isfinite(), ratio**-power, 0.0)
-        weights = self.balance(weights, error, count)
+        ratio = torch.where(usable, ratio, torch.inf)
+        known = count + PRIOR_ERRORS
+        power = SHARPNESS * known / (known + FEW_ERRORS)
+        weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
+        weights = self.balance(weights, ratio, count)
         weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
         self.weights = weights / weights.sum(0)
-        self.error = torch.where(self.weights > 0, self.weights * error, 0.0).sum(0)
+        ratio = torch.where(self.weights > 0, self.weights * ratio, 0.0).sum(0)
+        self.error = ratio * usual_now
         paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
         return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
 
@@ -331,7 +345,7 @@ class _Bank:
         nothing = constant.new_zeros(len(plain), self.horizon)
         return torch.cat([response, others]), torch.cat([nothing, constant])
 
-    def balance(self, weights: Tensor, error: Tensor, count: Tensor) -> Tensor:
+    def balance(self, weights: Tensor, ratio: Tensor, count: Tensor) -> Tensor:
         """Weigh the two families, smoothing and autoregressions, by the mean errors of each.
 
         Their weights differ less than those of single experts: a mean of both is hard to beat.
@@ -345,12 +359,11 @@ class _Bank:
             own = torch.where(family, weights, 0.0)
             whole = own.sum(0)
             shares.append(own / torch.where(whole > 0, whole, 1.0))
-            mean = torch.where(own > 0, shares[-1] * error, 0.0).sum(0)
+            mean = torch.where(own > 0, shares[-1] * ratio, 0.0).sum(0)
             means.append(torch.where(whole > 0, mean, torch.inf))
         best = torch.minimum(*means)
         for share, mean in zip(shares, means, strict=True):
-            ratio = torch.where(best > 0, mean / best, torch.where(mean > 0, torch.inf, 1.0))
-            share *= torch.where(ratio.isfinite(), ratio**-power, 0.0)
+            share *= torch.where(mean.isfinite(), (mean / best) ** -power, 0.0)
         return shares[0] + shares[1]
 
     def ready(self, t: int) -> Bool[Tensor, "twice_experts series"]:
