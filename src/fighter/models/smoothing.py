@@ -83,7 +83,7 @@ def make_experts(seasons: Sequence[int]) -> list[Expert]:
 
 
 def prior_error(expert: Expert) -> float:
-    """Return the error that is usual of an expert, in units of the mean over all experts.
+    """Return the error that is usual of an expert, in units of the median over all experts.
 
     On many tables, quick levels beat slow ones, and a trend or a drift beats none.
     """
@@ -271,7 +271,7 @@ class _Bank:
         steps = sorted({1, -(-self.horizon // 2), self.horizon})
         pending = {h: deque(maxlen=h) for h in steps}
         total, count = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
-        usual = torch.zeros_like(self.weights)  # mean error of all experts at the same rows
+        usual = torch.zeros_like(self.weights)  # median error of all experts at the same rows
         keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
         spread = _mean_deviation(self.x, self.seen)
         for t in range(max(rows)):
@@ -281,11 +281,10 @@ class _Bank:
                 if len(made) == h:
                     error = (self.x[t] - made[0]).abs() / h**0.5
                     known = scored & ~error.isnan()
-                    error = torch.where(known, error, 0.0)
-                    total = total + error
+                    total = total + torch.where(known, error, 0.0)
                     half = len(error) // 2  # of the values; logarithms are not always used
-                    mean = error[:half].sum(0) / known[:half].sum(0).clamp(min=1)
-                    usual = usual + torch.where(known, mean, 0.0)
+                    middle = error[:half].nanmedian(0).values
+                    usual = usual + torch.where(known, middle, 0.0)
                     count = count + known / h**0.5
             for group in self.groups:
                 group.advance(t)
