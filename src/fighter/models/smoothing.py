@@ -283,7 +283,8 @@ class _Bank:
                     known = scored & ~error.isnan()
                     total = total + torch.where(known, error, 0.0)
                     half = len(error) // 2  # of the values; logarithms are not always used
-                    middle = error[:half].nanmedian(0).values
+                    middle, mean = error[:half].nanmedian(0).values, error[:half].nanmean(0)
+                    middle = torch.where(middle > 0, middle, mean)  # most may be exact
                     usual = usual + torch.where(known, middle, 0.0)
                     count = count + known / h**0.5
             for group in self.groups:
