@@ -102,7 +102,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
 def learns_all(config: Config, values: int) -> bool:
     """Tell whether a small table is learned again with the rows that chose the epoch.
 
-    Not if the user chose these rows, who may want to look at forecasts of them.
+    If the user chose the validation rows, forecasts of them stay honest: they are not learned.
     """
     chosen = config.validation is not None or config.training.time_budget is not None
     return not chosen and values < SMALL

@@ -69,10 +69,6 @@ class Blend:
             usual=torch.stack([usual if i is None else self.usual[:, i] for i in index], 1),
         )
 
-    def smooth(self, panel: Panel, horizon: int, rows: Tensor) -> Smoothed:
-        """Run smoothing over a panel and forecast after its first ``rows`` rows."""
-        return smooth_panel(panel, self.seasons, horizon, rows)
-
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
         """Return the forecast of smoothing and its quantiles, scaled.
 
@@ -306,7 +302,7 @@ def make_blend(
     if rehearsal is None:
         return replace(plan, network_share=0.0), blend
     if plan.quantiles:
-        sample = rehearsal.windows.thin(MOST_WINDOWS)
+        sample = rehearsal.windows
         batch = sample.gather(torch.arange(len(sample), device=sample.device))
         target, seen = (each.double() for each in _truth(batch))
         target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
@@ -319,7 +315,7 @@ def make_blend(
         blend = replace(blend, share=torch.full((series,), 0.5))  # but smoothing sets the widths
         return replace(plan, network_share=0.5), blend
     parts = []
-    for batch, y in forecast(network, rehearsal.validation.thin(MOST_WINDOWS), start_step):
+    for batch, y in forecast(network, rehearsal.validation, start_step):
         local = blend.local(rehearsal.smoothed.at(batch.start + plan.lookback), scaler)
         local = clamp_to_bounds(local.to(batch.past), batch)
         parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])

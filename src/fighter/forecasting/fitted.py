@@ -23,7 +23,7 @@ from ..training.calibration import adjust
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Blend, Rehearsal, make_blend, mixed_forecasts, weigh_halves
+from .blend import Blend, Rehearsal, make_blend, mixed_forecasts, smooth_panel, weigh_halves
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
@@ -180,7 +180,8 @@ class Fitted:
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
-            smoothed = blend.smooth(panel, self.plan.horizon, rows + first_row)._replace(rows=rows)
+            smoothed = smooth_panel(panel, blend.seasons, self.plan.horizon, rows + first_row)
+            smoothed = smoothed._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
     def blend_of(self, ids: tuple) -> Blend | None:
