@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import safetensors.torch
-import torch
 
 from fighter import DataWarning, FighterError, Forecaster, TextClassifier
 from fighter._files import WEIGHTS
@@ -33,7 +32,6 @@ from fighter.models import Fighter
 from tests.fuzz.runner import Outcome, Suite, place
 
 SECONDS = 40
-torch._dynamo.config  # noqa: B018 (the first step of AdamW imports it: once here, not in each child)
 
 
 # ---- a layer of files that kills ----------------------------------------------------------------

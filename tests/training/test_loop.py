@@ -4,33 +4,29 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 
 from fighter._files import CHECKPOINT, METRICS
 from fighter.errors import FighterError
 from fighter.training import Recipe, World, forecast, score, train
 from fighter.training.losses import forecast_objective, make_loss
+from fighter.training.optimiser import AdamW
 from fighter.training.steps import CapturedStep
 
 from .nets import network, recipe, same_weights, trained, windows
 
 
 @pytest.fixture
-def before_step():
+def before_step(monkeypatch):
     """Learning rate and gradient norm before each step of the optimiser."""
-    seen = []
+    seen, step = [], AdamW.step
 
-    def look(optimiser, *_):
-        group = optimiser.param_groups[0]
-        norms = [p.grad.norm() for p in group["params"] if p.grad is not None]
-        seen.append((group["lr"], torch.stack(norms).norm().item()))
+    def look(optimiser, lr):
+        norms = [p.grad.norm() for p in optimiser.weights if p.grad is not None]
+        seen.append((lr, torch.stack(norms).norm().item()))
+        step(optimiser, lr)
 
-    handle = register_optimizer_step_pre_hook(look)
-    yield seen
-    handle.remove()
+    monkeypatch.setattr(AdamW, "step", look)
+    return seen
 
 
 def test_the_same_seed_gives_the_same_weights_with_dropout():
@@ -92,17 +88,17 @@ def test_without_validation_the_last_epoch_is_kept():
     assert history[-1]["loss"] < history[0]["loss"]
 
 
-def test_the_moving_average_of_the_weights_is_kept():
-    raw = []
+def test_the_moving_average_of_the_weights_is_kept(monkeypatch):
+    raw, step = [], AdamW.step
     net = network(dropout=0.0)
     start = net.cycle.profile.detach().clone()
-    handle = register_optimizer_step_post_hook(
-        lambda *_: raw.append(net.cycle.profile.detach().clone())
-    )
-    try:
-        train(net, windows(), None, recipe(ema=0.8, lr=0.01))
-    finally:
-        handle.remove()
+
+    def look(optimiser, lr):
+        step(optimiser, lr)
+        raw.append(net.cycle.profile.detach().clone())
+
+    monkeypatch.setattr(AdamW, "step", look)
+    train(net, windows(), None, recipe(ema=0.8, lr=0.01))
     average = start
     for step, weights in enumerate(raw):
         decay = min(0.8, (1 + step) / (10 + step))

@@ -1,10 +1,11 @@
-"""Two processes give the same result as one."""
+"""Two processes give the same result as one; threads share what torch shares."""
 
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ import torch
 from fighter import FighterError, Forecaster
 from fighter._files import CONFIG, METRICS, WEIGHTS
 from fighter.training import World, parallel
+from fighter.training.parallel import one_thread, own_random_state
 
 from ..tables import tiny, waves
 
@@ -165,3 +167,24 @@ def test_ctrl_c_is_heard_while_processes_meet():
     _, err = process.communicate(timeout=60)
     assert time.monotonic() - start < 20  # far less than processes wait for each other
     assert b"KeyboardInterrupt" in err
+
+
+def test_one_thread_puts_the_number_of_threads_back():
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_one_thread_need_not_wait_for_a_fit_in_another_thread():
+    passed = threading.Event()
+
+    def predict():
+        with one_thread(wait=False):
+            passed.set()
+
+    with own_random_state():
+        other = threading.Thread(target=predict)
+        other.start()
+        assert passed.wait(20)
+    other.join()

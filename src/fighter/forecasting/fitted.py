@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -37,6 +37,8 @@ from .preprocessing import (
 )
 
 Change = Callable[[ForecastNet], ForecastNet]
+
+FEW_SERIES = 256  # that smoothing takes on one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +182,8 @@ class Fitted:
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
-            smoothed = smooth_panel(panel, blend.seasons, self.plan.horizon, rows + first_row)
+            with _threads_of_smoothing(panel, wait=False):
+                smoothed = smooth_panel(panel, blend.seasons, self.plan.horizon, rows + first_row)
             smoothed = smoothed._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
@@ -306,7 +309,8 @@ def fit_panel(
     blend = rehearsal = None
     if plan.smoothing:
         if windows is not None and validation is not None and len(windows):
-            rehearsal = Rehearsal.make(plan, panel, windows, validation)
+            with _threads_of_smoothing(panel):
+                rehearsal = Rehearsal.make(plan, panel, windows, validation)
         plan, blend = make_blend(
             plan, network, preprocessing.scaler, training, rehearsal, start_step
         )
@@ -365,6 +369,15 @@ def _is_small(plan: Plan, panel: Panel) -> bool:
     width = getattr(plan.model, "width", 1) or 1
     width *= getattr(plan.model, "members", 1) or 1
     return plan.batch_size * panel.n_series * width < 2**16
+
+
+def _threads_of_smoothing(panel: Panel, wait: bool = True) -> AbstractContextManager[None]:
+    """Smooth few series on one thread, because no operation is large enough to be shared.
+
+    Those that torch shares anyway make threads wait for each other: on a busy machine, this takes
+    twenty times as long.
+    """
+    return one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
 
 
 def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:

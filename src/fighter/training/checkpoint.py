@@ -133,29 +133,3 @@ def unpack(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the dictionary that was packed with a prefix."""
     start = f"{prefix}/"
     return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
-
-
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return an optimiser's state as named tensors."""
-    state = optimiser.state_dict()["state"]
-    return {f"{i}/{key}": value for i, values in state.items() for key, value in values.items()}
-
-
-def optimiser_state(
-    optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]
-) -> dict[str, Any]:
-    """Return the state of AdamW from the tensors of :func:`optimiser_tensors`.
-
-    Raises ValueError unless they fit the parameters: the optimiser trusts the sizes it is given.
-    """
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        i, key = name.split("/")
-        state.setdefault(int(i), {})[key] = tensor
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    for i, values in state.items():  # a parameter without a gradient has no state
-        if not 0 <= i < len(parameters):
-            raise ValueError(f"the optimiser has no parameter number {i}")
-        like = parameters[i].detach()
-        check_like(values, {"step": torch.zeros(()), "exp_avg": like, "exp_avg_sq": like})
-    return {**optimiser.state_dict(), "state": state}

@@ -16,6 +16,7 @@ from ..errors import FighterError, check_count
 from . import checkpoint as disk
 from .inference import autocast, score
 from .losses import Objective, forecast_objective
+from .optimiser import AdamW
 from .parallel import World, own_random_state
 from .progress import MetricLog, Progress
 from .steps import CapturedStep, Examples
@@ -185,6 +186,7 @@ class _Run:
         self.mixing: Tensor | float = torch.tensor(1.0, device=data.device) if cuda else 1.0
         self.step = self.epoch = self.since_best = 0
         self.best_score = math.inf
+        self.live = network.state_dict()  # shares the memory of the weights, so it follows them
         self.average = self.weights()
         self.best = self.average  # until the end of the first epoch
         self.history: list[Record] = []
@@ -193,10 +195,7 @@ class _Run:
         self.one_step: Callable[[Tensor], Tensor] | None = None
         self.seconds, self.start = 0.0, time.monotonic()  # before an interruption, and since
         if trainable := [p for p in network.parameters() if p.requires_grad]:
-            fused = data.device.type in ("cpu", "cuda")  # one pass over the weights
-            self.optimiser = torch.optim.AdamW(
-                trainable, self.lr, weight_decay=recipe.weight_decay, fused=fused, capturable=cuda
-            )
+            self.optimiser = AdamW(trainable, recipe.weight_decay)
             compiled = torch.compile(network) if recipe.compile else network
             self.module = world.wrap(compiled)  # type: ignore[arg-type]
             self.one_step = partial(self.compute, self.optimiser)
@@ -261,14 +260,12 @@ class _Run:
         else:
             self.lr, self.mixing = self.rate(), 1 - decay
 
-    def compute(self, optimiser: torch.optim.Optimizer, index: Tensor) -> Tensor:
+    def compute(self, optimiser: AdamW, index: Tensor) -> Tensor:
         """Make one step on the examples number ``index`` and return the loss."""
         optimiser.zero_grad()  # first, to free memory for the forward pass
         mine = self.world.share(index)
         # With fewer examples than processes, a process without one takes part with weight zero.
         batch = self.data.gather(mine if len(mine) else index[:1])
-        for group in optimiser.param_groups:
-            group["lr"] = self.lr
         with autocast(self.data.device):
             part, count = self.objective(self.module, batch)
         if not len(mine):
@@ -276,8 +273,8 @@ class _Run:
         terms = count if self.world.size == 1 else self.world.sum(count)[0].to(part.dtype)
         loss = part / terms.clamp(min=1)  # the mean over the whole batch of all processes
         (loss * self.world.size).backward()  # wrap() averages over processes
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
-        optimiser.step()
+        nn.utils.clip_grad_norm_(optimiser.weights, self.recipe.clip)
+        optimiser.step(self.lr)
         if self.recipe.ema:
             self.update_average()
         return loss.detach() if self.world.size == 1 else self.world.sum(loss)[0]
@@ -303,7 +300,7 @@ class _Run:
 
     @torch.no_grad()
     def update_average(self) -> None:
-        for name, value in self.network.state_dict().items():
+        for name, value in self.live.items():
             if value.is_floating_point():
                 self.average[name].lerp_(value, self.mixing)
             else:
@@ -311,7 +308,7 @@ class _Run:
 
     def weights(self) -> dict[str, Tensor]:
         """Copy the weights of the network."""
-        return {k: v.detach().clone() for k, v in self.network.state_dict().items()}
+        return {name: value.clone() for name, value in self.live.items()}
 
     def swap(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
         """Load ``state`` into the network and return the weights it had."""
@@ -320,9 +317,9 @@ class _Run:
         return own
 
     def save(self, path: Path) -> None:
-        parts = {"network": self.network.state_dict(), "average": self.average, "best": self.best}
+        parts = {"network": self.live, "average": self.average, "best": self.best}
         if self.optimiser is not None:
-            parts["optimiser"] = disk.optimiser_tensors(self.optimiser)
+            parts["optimiser"] = self.optimiser.tensors()
         state = {name: getattr(self, name) for name in _COUNTERS}
         state["seconds"] = self.seconds + time.monotonic() - self.start
         disk.save(disk.pack(parts), state, path)
@@ -337,13 +334,12 @@ class _Run:
                 raise FighterError(f"{path} was written by a run with other {name}: {remedy}")
         try:
             self.check_counters(state)
-            weights = self.network.state_dict()
             parts = [disk.unpack(part, tensors) for part in ("network", "average", "best")]
             for part in parts:
-                disk.check_like(part, weights)
+                disk.check_like(part, self.live)
             moments = disk.unpack("optimiser", tensors)
             if self.optimiser is not None:
-                self.optimiser.load_state_dict(disk.optimiser_state(self.optimiser, moments))
+                self.optimiser.load(moments)
         except Exception as error:
             raise disk.damaged(path, error) from error
         self.network.load_state_dict(parts[0])

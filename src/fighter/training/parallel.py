@@ -172,15 +172,20 @@ def own_random_state(device: torch.device | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread(*, wait: bool = True) -> Iterator[None]:
     """Run torch on one thread, so that sums do not depend on the number of cores.
 
-    Small networks gain little from more threads and lose much on a busy machine.
+    Small networks gain little from more threads and lose much on a busy machine. While another
+    thread of Python fits, ``wait`` says whether to wait for its end or to go on with the threads
+    there are.
     """
-    with _shared_state:  # the number of threads is shared, too
-        before = torch.get_num_threads()
+    if not _shared_state.acquire(blocking=wait):  # the number of threads is shared, too
+        yield
+        return
+    before = torch.get_num_threads()
+    try:
         torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        yield
+    finally:
+        torch.set_num_threads(before)
+        _shared_state.release()
