@@ -85,6 +85,5 @@ def test_promises_hold(rows):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="calibration takes all width from constant series")
 def test_constant_series_have_intervals(rows):
     assert broken([row for row in rows if row["measure"] == "constants"]) == []

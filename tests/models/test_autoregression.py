@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fighter.models import autoregression
-from fighter.models.autoregression import Autoregressions, choose_lags, make_differences
+from fighter.models.autoregression import Autoregressions, Kind, choose_features, make_kinds
 
 
 def waves(rows: int = 120, series: int = 3, seed: int = 0) -> torch.Tensor:
@@ -43,8 +43,8 @@ def test_the_weights_are_those_of_ridge_regression(difference, seasons):
     x = waves(40, 1)
     found = Autoregressions(x, torch.ones_like(x, dtype=torch.bool), seasons, 6, [40])
     weights = found.fit(39)
-    which = make_differences(seasons).index(difference)
-    lags = choose_lags(40, seasons, difference).tolist()
+    which = make_kinds(seasons).index(Kind(difference))
+    lags = choose_features(40, seasons, Kind(difference))[0].tolist()
     slopes, intercept = oracle(x[:, 0].numpy(), lags, difference)
     expected = np.zeros(max(lags) + difference + 1)
     expected[lags] += slopes

@@ -319,7 +319,8 @@ def fit_panel(
         shifts = conformal_shifts(
             plan, preprocessing, network, blend, rehearsal, validation, start_step
         )
-    if plan.learn_all and windows is not None and history:
+    chosen = bool(history) and history[0]["validation"] is not None  # the number of epochs
+    if plan.learn_all and windows is not None and chosen:
         best = min(history, key=lambda record: record["validation"])["epoch"]
         final = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
         if network.halves:

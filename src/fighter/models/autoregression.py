@@ -7,6 +7,7 @@ towards zero.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from .._typing import Bool, Float, Int
 MEMORY = 1024  # rows that are looked back at, and fitted on
 PULL = 5.0  # of the weights towards zero, as strong as so many rows of noise
 MOST_LAGS = 60  # in a row
+MOST_SEASONS = 8  # that a mean is taken over
 PLAIN_LAGS = 12  # without a season
 STEADY = 5.0  # largest response, ever after, to a change of 1; others would run away
 FEWEST_ROWS = 3  # of a series, to fit on
@@ -24,17 +26,47 @@ FIRST_FIT, MOST_APART = 8, 64  # rows; in between, weights are fitted again ever
 Values = Float[Tensor, "time series"]
 
 
-def make_differences(seasons: Sequence[int]) -> list[int]:
-    """Return what is regressed: the values (0), or their differences over a step or a season."""
-    return [0, 1, *seasons[:1]]
+class Kind(NamedTuple):
+    """What is regressed on what.
+
+    Args:
+        difference: 0 for the values, else the steps over which their difference is taken.
+        means: regress on the means over the last seasons, too.
+    """
+
+    difference: int = 0
+    means: bool = False
 
 
-def choose_lags(rows: int, seasons: Sequence[int], difference: int) -> Int[Tensor, "lags"]:
-    """Return which earlier values are used: the last ones, and those around one and two seasons."""
-    rows -= difference
+def make_kinds(seasons: Sequence[int]) -> list[Kind]:
+    """Return the autoregressions for a table whose seasons have these lengths."""
+    if not seasons:
+        return [Kind(), Kind(1)]
+    return [Kind(), Kind(1), Kind(seasons[0]), Kind(means=True)]
+
+
+def choose_features(
+    rows: int, seasons: Sequence[int], kind: Kind
+) -> tuple[Int[Tensor, "lags"], Float[Tensor, "features lags"]]:
+    """Return which earlier values are used, and what is regressed on: weighted sums of them.
+
+    These are the last values and those around one and two seasons, each by itself, and perhaps the
+    means over the last seasons at this step and the one before.
+    """
+    rows -= kind.difference
     dense = min(max(seasons[0] + 1, 4) if seasons else PLAIN_LAGS, rows // 5, MOST_LAGS)
     around = [k for m in seasons for k in (m - 1, m, m + 1, 2 * m) if k < rows / 2.5]
-    return torch.tensor(sorted({1, *range(1, dense + 1), *(max(k, 1) for k in around)}))
+    single = sorted({1, *range(1, dense + 1), *(max(k, 1) for k in around)})
+    means = []
+    for m in seasons if kind.means else ():
+        count = min(int(rows / 2.5 / m), MOST_SEASONS)
+        if count >= 3:
+            means += [[m * k + shift for k in range(1, count + 1)] for shift in (0, 1)]
+    lags = sorted({lag for feature in (single, *means) for lag in feature})
+    weights = torch.zeros(len(single) + len(means), len(lags), dtype=torch.float64)
+    for i, feature in enumerate([*([lag] for lag in single), *means]):
+        weights[i, [lags.index(lag) for lag in feature]] = 1 / len(feature)
+    return torch.tensor(lags), weights
 
 
 @dataclass(frozen=True)
@@ -114,14 +146,14 @@ class Autoregressions:
         rows: Sequence[int],
     ):
         self.seasons, self.horizon = tuple(seasons), horizon
-        self.differences, self.wanted = make_differences(seasons), sorted(rows)
+        self.kinds, self.wanted = make_kinds(seasons), sorted(rows)
         self.begin = seen.int().argmax(0)
         index = torch.arange(len(x))[:, None]
         self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
         # Values count from the first one: sums of squares of large values would lose their digits.
         self.origin = x.gather(0, self.begin[None])[0]
         self.x, self.seen = x.gather(0, self.source) - self.origin, seen
-        self.sums: dict[int, _Sums] = {}
+        self.sums: dict[Kind, _Sums] = {}
         self.weights: Weights | None = None
         self.fitted_at, self.next_fit = 0, FIRST_FIT - 1
         self.steps: dict[int, Float[Tensor, "rows experts series"]] = {}  # since the last fit
@@ -137,13 +169,13 @@ class Autoregressions:
     def ready(self, t: int) -> Bool[Tensor, "experts series"]:
         """Tell which autoregressions can forecast after row t."""
         if self.weights is None:
-            return torch.zeros(len(self.differences), len(self.begin), dtype=torch.bool)
+            return torch.zeros(len(self.kinds), len(self.begin), dtype=torch.bool)
         return self.weights.usable
 
     def path(self, t: int, h: int) -> Float[Tensor, "experts series"]:
         """Forecast step h after row t."""
         if self.weights is None:
-            return self.x.new_zeros(len(self.differences), len(self.begin))
+            return self.x.new_zeros(len(self.kinds), len(self.begin))
         if h not in self.steps:
             constant, weights = self.weights.map_to(h)
             until = min(self.next_fit, len(self.x))
@@ -156,7 +188,7 @@ class Autoregressions:
     def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
         """Forecast all steps after row t, one of the ``rows`` wanted."""
         if self.weights is None:
-            return self.x.new_zeros(len(self.differences), self.horizon, len(self.begin))
+            return self.x.new_zeros(len(self.kinds), self.horizon, len(self.begin))
         if t not in self.whole:  # together with all that are wanted before the next fit
             rows = [row - 1 for row in self.wanted if t < row <= self.next_fit]
             last = torch.stack([self.last(row, self.weights.reach) for row in rows])
@@ -194,14 +226,14 @@ class Autoregressions:
     def fit(self, t: int) -> Weights:
         """Fit all autoregressions on the rows up to t."""
         found = []
-        for difference in self.differences:
-            lags = choose_lags(min(t + 1, MEMORY), self.seasons, difference)
-            sums = self.sums.get(difference)
+        for kind in self.kinds:
+            lags, features = choose_features(min(t + 1, MEMORY), self.seasons, kind)
+            sums = self.sums.get(kind)
             if sums is None or not torch.equal(sums.lags, lags):
-                sums = _Sums(lags, difference, self.x.shape[1])
+                sums = _Sums(lags, features, kind.difference, self.x.shape[1])
             sums.move(self, max(t + 1 - MEMORY, 0), t + 1)
-            self.sums[difference] = sums
-            found.append((difference, lags, *sums.solve()))
+            self.sums[kind] = sums
+            found.append((kind.difference, lags, *sums.solve()))
         reach = max(int(lags[-1]) + difference for difference, lags, *_ in found)
         weight = self.x.new_zeros(len(found), self.x.shape[1], reach + 1)
         usable = torch.zeros(weight.shape[:2], dtype=torch.bool)
@@ -228,9 +260,16 @@ class Autoregressions:
 class _Sums:
     """Sums of products of the lagged values, over a range of rows that moves on."""
 
-    def __init__(self, lags: Int[Tensor, "lags"], difference: int, series: int):
-        self.lags, self.difference = lags, difference
-        size = len(lags) + 1  # the lags, and the value they explain
+    def __init__(
+        self,
+        lags: Int[Tensor, "lags"],
+        features: Float[Tensor, "features lags"],
+        difference: int,
+        series: int,
+    ):
+        self.lags, self.features, self.difference = lags, features, difference
+        self.single = torch.equal(features, torch.eye(len(lags)).to(features))
+        size = len(features) + 1  # the features, and the value they explain
         self.begin = self.end = 0
         self.count = torch.zeros(series, dtype=torch.float64)
         self.total = torch.zeros(series, size, dtype=torch.float64)
@@ -253,6 +292,8 @@ class _Sums:
             x = x - data.x[index - self.difference]
         used = data.seen[first:end] & (index[:, -1:] - reach >= data.begin)
         x = (x * used[:, None]).permute(2, 0, 1)
+        if not self.single:
+            x = torch.cat([x[..., :-1] @ self.features.T, x[..., -1:]], -1)
         self.count += sign * used.sum(0)
         self.total += sign * x.sum(1)
         self.products += sign * (x.transpose(1, 2) @ x)
@@ -267,6 +308,6 @@ class _Sums:
         size = torch.where(varies, count / torch.where(varies, variance, 1.0), 0.0)
         products = products * size[:, None, None]  # in rows of a series with variance 1
         own, target = products[:, :-1, :-1], products[:, :-1, -1]
-        slopes = torch.linalg.solve(own + PULL * torch.eye(len(self.lags)).to(own), target)
+        slopes = torch.linalg.solve(own + PULL * torch.eye(len(self.features)).to(own), target)
         intercept = mean[:, -1] - (slopes * mean[:, :-1]).sum(-1)
-        return slopes, intercept, self.count >= FEWEST_ROWS
+        return slopes @ self.features, intercept, self.count >= FEWEST_ROWS

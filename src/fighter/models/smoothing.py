@@ -18,25 +18,28 @@ from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._typing import Bool, Float, Int
 from .autoregression import Autoregressions
+from .medians import Medians
 
 Values = Float[Tensor, "time series"]
 Observed = Bool[Tensor, "time series"]
 States = Float[Tensor, "experts series"]
 
-LEVEL_RATES = (0.05, 0.15, 0.35, 0.7, 1.0)
+LEVEL_RATES = (0.01, 0.05, 0.15, 0.35, 0.7, 1.0)
 TRENDS = ((0.1, 0.9), (0.05, 0.98), (0.2, 0.98))  # rate, as a share of the level's, and damping
 SEASONAL_RATES = (0.0, 0.15, 0.4)
-SHARPNESS = 15.0  # an expert with errors 1 % larger than the best has 0.86 of its weight
+SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.86 of its weight
 FAMILY_SHARPNESS = 4.0  # the same of all smoothing together, and of all autoregressions
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
-HALF_LIFE = 100.0  # rows after which an error counts half
+HALF_LIFE = 500.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
+SHARED_ERRORS = 12.0  # at all steps together, that count for each step
 YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
 FIRST_VALUES = 5  # that a trend begins with
@@ -78,7 +81,7 @@ def make_experts(seasons: Sequence[int]) -> list[Expert]:
             for a, trend, c in product(rates, trends if i == 0 else [{}], SEASONAL_RATES)
         ]
         # A profile without a moving level; with rate 1 it is the seasonal naive forecast.
-        experts += [Expert(level=0.0, season=season, seasonal=c) for c in (0.25, 0.5, 1.0)]
+        experts += [Expert(level=0.0, season=season, seasonal=c) for c in (0.0, 0.25, 0.5, 1.0)]
     return experts
 
 
@@ -174,11 +177,14 @@ class Attribution:
             torch.zeros(self.horizon, dtype=torch.float64),
             torch.zeros(self.horizon, steps, dtype=torch.float64),
         )
-        for log, weight in enumerate(bank.weights[:, place].chunk(2)):  # values, then logarithms
-            used = torch.nonzero(weight > 0)[:, 0].tolist()
+        weights = bank.weights[:, :, place].T @ bank.nearness.T  # [experts, H]
+        parts = weights.tensor_split([bank.scales, 2 * bank.scales])
+        for kind, weight in enumerate(parts):  # on values, on logarithms, medians
+            used = torch.nonzero((weight > 0).any(1))[:, 0].tolist()
             if not used:
                 continue
-            response, constant = bank.responses(used, place, bool(log))  # [E, H, T], [E, H]
+            response, constant = bank.responses(used, place, kind)  # [E, H, T], [E, H]
+            log = kind == 1
             u, base = x, x.new_tensor(reference)
             if log:  # all values are above 0
                 base = base if reference > 0 else u[seen].mean()
@@ -195,7 +201,7 @@ class Attribution:
                 own, bias = own * chord[..., None], bias * chord
                 # A reference without a logarithm is reached from the base by a constant.
                 bias = bias + base - reference
-            share = weight[used][:, None]
+            share = weight[used]
             total.forecast.add_((share * path).sum(0))
             total.bias.add_((share * bias).sum(0))
             total.past.add_((share[..., None] * own).sum(0))
@@ -250,52 +256,56 @@ class _Bank:
         logs = torch.where(x > 0, x, 1.0).log()
         both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (x > 0)], 1)
         lengths = list(dict.fromkeys(e.season for e in self.experts))
-        self.groups: list[_Group | Autoregressions] = [
+        groups = [
             _Group([e for e in self.experts if e.season == m], both, seen, horizon) for m in lengths
         ]
         self.linear = Autoregressions(both, seen, seasons, horizon, rows)
-        self.groups.append(self.linear)
-        self.warm = self.groups[0].begin[: x.shape[1]] + 2 * max(min(seasons, default=1), 2)
+        self.groups: list[_Group | Autoregressions] = [*groups, self.linear]
+        self.medians = Medians(self.x, self.seen, seasons, horizon)
+        self.warm = self.medians.begin + 2 * max(min(seasons, default=1), 2)
         # A trend in logarithms grows without limit: it needs a season to prove itself on.
         steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
-        steady += [difference != 1 or bool(seasons) for difference in self.linear.differences]
-        self.usable = torch.tensor([True] * len(steady) + steady)[:, None]
-        self.weights = x.new_zeros(2 * len(steady), x.shape[1])
+        steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
         prior = [prior_error(expert) for expert in self.experts]
-        prior += [1.0 if difference == 0 else 0.85 for difference in self.linear.differences]
-        self.prior = x.new_tensor(2 * prior)[:, None]
+        prior += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
+        medians, self.scales = len(self.medians.kinds), len(steady)
+        # The order of all experts: on values, on logarithms, and medians.
+        self.usable = torch.tensor([True] * self.scales + steady + [True] * medians)[:, None]
+        self.prior = x.new_tensor([*prior, *prior, *[1.0] * medians])[:, None]
+        self.anchors = sorted({1, -(-self.horizon // 2), self.horizon})
+        self.nearness = _nearness(self.anchors, self.horizon).to(x)
+        self.weights = x.new_zeros(len(self.anchors), len(self.usable), x.shape[1])
 
     def run(self) -> tuple[Tensor, Tensor]:
         """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows."""
-        rows = self.rows
-        steps = sorted({1, -(-self.horizon // 2), self.horizon})
-        pending = {h: deque(maxlen=h) for h in steps}
+        pending = [deque(maxlen=h) for h in self.anchors]
         total, count = torch.zeros_like(self.weights), torch.zeros_like(self.weights)
         usual = torch.zeros_like(self.weights)  # median error of all experts at the same rows
-        keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(rows)
+        keep, points, errors, wanted = 0.5 ** (1 / HALF_LIFE), [], [], set(self.rows)
         spread = _mean_deviation(self.x, self.seen)
-        for t in range(max(rows)):
+        for t in range(max(self.rows)):
             scored = self.seen[t] & (t >= self.warm)
-            total, count, usual = keep * total, keep * count, keep * usual
-            for h, made in pending.items():
+            for each in (total, count, usual):
+                each *= keep
+            for i, (h, made) in enumerate(zip(self.anchors, pending, strict=True)):
                 if len(made) == h:
                     error = (self.x[t] - made[0]).abs() / h**0.5
                     known = scored & ~error.isnan()
-                    total = total + torch.where(known, error, 0.0)
-                    half = len(error) // 2  # of the values; logarithms are not always used
-                    middle, mean = error[:half].nanmedian(0).values, error[:half].nanmean(0)
+                    total[i] += torch.where(known, error, 0.0)
+                    plain = error[: self.scales]  # logarithms are not always used
+                    middle, mean = plain.nanmedian(0).values, plain.nanmean(0)
                     middle = torch.where(middle > 0, middle, mean)  # most may be exact
-                    usual = usual + torch.where(known, middle, 0.0)
-                    count = count + known / h**0.5
-            for group in self.groups:
+                    usual[i] += torch.where(known, middle, 0.0)
+                    count[i] += known / h**0.5
+            for group in (*self.groups, self.medians):
                 group.advance(t)
-            for h, made in pending.items():
-                paths = self.undo(torch.cat([group.path(t, h) for group in self.groups]))
+            for h, made in zip(self.anchors, pending, strict=True):
+                paths = self.join([g.path(t, h) for g in self.groups], self.medians.path(t, h))
                 made.append(torch.where(self.ready(t), paths, torch.nan))
             if t + 1 in wanted:
                 points.append(self.forecast(t, total, usual, count) * self.unit)
                 # Few errors say little of those to come: the spread of the values counts too.
-                errors_made = count.amax(0)
+                errors_made = count.sum(0).amax(0)
                 error = (errors_made * self.error + spread[t]) / (errors_made + 1) * self.unit
                 error = error * (1 + YOUNG / (errors_made + 1))
                 level = points[-1][0].abs()
@@ -308,40 +318,53 @@ class _Bank:
 
         Experts that began later are compared on the rows that they forecast.
         """
-        most = count.amax(0)
-        usual_now = usual.gather(0, count.argmax(0)[None])[0] / most.clamp(min=1e-9)
-        ratio = torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0)
-        ratio = (count * ratio + PRIOR_ERRORS * self.prior) / (count + PRIOR_ERRORS)
-        growing = self.growing[t].expand(len(self.usable) // 2, -1)
-        usable = self.usable & torch.cat([torch.ones_like(growing), growing]) & self.ready(t)
-        ratio = torch.where(usable, ratio, torch.inf)
-        known = count + PRIOR_ERRORS
-        power = SHARPNESS * known / (known + FEW_ERRORS)
-        weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
-        weights = self.balance(weights, ratio, count)
-        weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
-        self.weights = weights / weights.sum(0)
-        ratio = torch.where(self.weights > 0, self.weights * ratio, 0.0).sum(0)
-        self.error = ratio * usual_now
-        paths = self.undo(torch.cat([group.paths(t) for group in self.groups]))
-        return torch.where(self.weights[:, None] > 0, self.weights[:, None] * paths, 0.0).sum(0)
+        usable = self.usable & self.ready(t)
+        usable[self.scales : 2 * self.scales] &= self.growing[t]
+        shared = _ratio(total.sum(0), usual.sum(0))
+        common = count.sum(0)
+        lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
+        paths = self.join([group.paths(t) for group in self.groups], self.medians.paths(t))
+        out, weighed, errors = 0.0, 0.0, 0.0
+        for i in range(len(self.anchors)):
+            known = count[i] + lean + PRIOR_ERRORS
+            ratio = count[i] * _ratio(total[i], usual[i]) + lean * shared
+            ratio = (ratio + PRIOR_ERRORS * self.prior) / known
+            ratio = torch.where(usable, ratio, torch.inf)
+            power = SHARPNESS * known / (known + FEW_ERRORS)
+            weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
+            weights = self.balance(weights, ratio, count[i] + lean)
+            weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
+            weights = self.weights[i] = weights / weights.sum(0)
+            mean = torch.where(weights[:, None] > 0, weights[:, None] * paths, 0.0).sum(0)
+            out = out + self.nearness[:, i, None] * mean
+            place = count[i].argmax(0)[None]
+            most = count[i].gather(0, place)[0]
+            usual_now = usual[i].gather(0, place)[0]  # times the number of errors
+            ratio = torch.where(weights > 0, weights * ratio, 0.0).sum(0)
+            errors, weighed = errors + ratio * usual_now, weighed + most
+        self.error = errors / weighed.clamp(min=1e-9)
+        return out
 
     def responses(
-        self, used: Sequence[int], series: int, log: bool
+        self, used: Sequence[int], series: int, kind: int
     ) -> tuple[Float[Tensor, "experts horizon time"], Float[Tensor, "experts horizon"]]:
         """Return the response of some experts' last forecasts to each value, and their constants.
 
-        ``used`` counts smoothing first, then autoregressions; constants are in the units of values.
+        ``used`` counts the experts of a kind: on values (0), on logarithms (1), medians (2).
+        Constants are in the units of values.
         """
         steps, smoothers = len(self.x), len(self.experts)
+        if kind == 2:
+            response = self.medians.responses(used, series, steps - 1)
+            return response, response.new_zeros(response.shape[:2])
         seen = self.seen[:, series : series + 1]
         plain = [self.experts[i] for i in used if i < smoothers]
         linear = [i - smoothers for i in used if i >= smoothers]
         impulses = torch.eye(steps, dtype=self.x.dtype) * seen
         response = respond(plain, impulses, seen, self.horizon)
-        column = series + log * self.x.shape[1]
+        column = series + kind * self.x.shape[1]
         others, constant = self.linear.responses(linear, column, steps - 1)
-        constant = constant if log else constant * self.unit[series]
+        constant = constant if kind else constant * self.unit[series]
         nothing = constant.new_zeros(len(plain), self.horizon)
         return torch.cat([response, others]), torch.cat([nothing, constant])
 
@@ -351,7 +374,7 @@ class _Bank:
         Their weights differ less than those of single experts: a mean of both is hard to beat.
         """
         linear = torch.zeros(len(weights), 1, dtype=torch.bool)
-        linear.view(2, -1)[:, len(self.experts) :] = True
+        linear[: 2 * self.scales].view(2, -1)[:, len(self.experts) :] = True
         most = count.amax(0)
         power = FAMILY_SHARPNESS * most / (most + FEW_TO_CHOOSE)
         shares, means = [], []
@@ -366,14 +389,15 @@ class _Bank:
             share *= torch.where(mean.isfinite(), (mean / best) ** -power, 0.0)
         return shares[0] + shares[1]
 
-    def ready(self, t: int) -> Bool[Tensor, "twice_experts series"]:
+    def ready(self, t: int) -> Bool[Tensor, "experts series"]:
         """Tell which experts have seen the rows that their first states come from."""
-        return torch.cat(torch.cat([group.ready(t) for group in self.groups]).chunk(2, -1))
+        plain, logs = torch.cat([group.ready(t) for group in self.groups]).chunk(2, -1)
+        return torch.cat([plain, logs, self.medians.ready(t)])
 
-    def undo(self, y: Tensor) -> Tensor:
-        """Turn ``[E, …, values and logarithms]`` into ``[2 E, …, values]``."""
-        plain, logs = y.chunk(2, -1)
-        return torch.cat([plain, logs.clamp(max=LARGEST_LOG).exp() / self.unit])
+    def join(self, paths: Sequence[Tensor], medians: Tensor) -> Tensor:
+        """Join forecasts on values and logarithms, side by side in ``paths``, and of medians."""
+        plain, logs = torch.cat([*paths]).chunk(2, -1)
+        return torch.cat([plain, logs.clamp(max=LARGEST_LOG).exp() / self.unit, medians])
 
 
 class _Group:
@@ -443,6 +467,17 @@ class _Group:
             ahead = [self.phases[(t + h) % self.season] for h in self.steps.tolist()]
             y = y + torch.stack(ahead, 1)
         return y
+
+
+def _ratio(total: Tensor, usual: Tensor) -> Tensor:
+    return torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0)
+
+
+def _nearness(anchors: Sequence[int], horizon: int) -> Float[Tensor, "horizon anchors"]:
+    """Return how much each anchor counts for each step: linearly, between the two next to it."""
+    steps = np.arange(1, horizon + 1)
+    rows = [np.interp(steps, anchors, each) for each in np.eye(len(anchors))]
+    return torch.from_numpy(np.stack(rows, 1))
 
 
 def _mean_deviation(x: Values, seen: Observed) -> Values:

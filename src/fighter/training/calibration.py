@@ -22,9 +22,11 @@ Shifts = Float[Tensor, "series quantiles"]
 Levels = Float[Tensor, "quantiles"]
 Forecast = Float[Tensor, "*batch horizon series outputs"]
 
+EXACT = 1e-4  # error of an exact forecast, at most, in interval widths
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
 MOST_CELLS = 2**25  # upper limit of scores in memory, for panels of many series
 BLOCKS = 8
+ALLOWANCES = [0.02 * i for i in range(51)]  # for drift, in interval widths
 FEW_WINDOWS = 10.0  # with this many, a series counts as much as all series together
 
 
@@ -42,26 +44,36 @@ def calibrate(
     ``forecasts`` are windows in the order of time, with their forecasts. Also returns the smallest
     number of scores that the shifts of a series rest on.
     """
-    scores, bounds = [], None
+    scores, missed, bounds = [], [], None
     for batch, y in forecasts:
-        bounds = batch.bounds
-        score = (batch.future[..., None] - y[..., 1:]) / _interval_width(y)  # [B, H, N, Q]
+        bounds, width = batch.bounds, _interval_width(y)
+        score = (batch.future[..., None] - y[..., 1:]) / width  # [B, H, N, Q]
+        wrong = (batch.future - y[..., 0]).abs() > EXACT * width[..., 0]
         if batch.future_observed is not None:
             score = score.masked_fill(~batch.future_observed[..., None], float("nan"))
+            wrong = wrong & batch.future_observed
         scores.append(score.cpu())
+        missed.append(wrong.any(1).cpu())
     score = torch.cat(scores)
+    # A series that never changed was forecast exactly, which says nothing of later errors.
+    score[:, :, ~torch.cat(missed).any(0)] = float("nan")
     # A series at one of its bounds is covered more often than asked for and says nothing of drift.
     unbounded = torch.ones(score.shape[2], dtype=torch.bool)
     if bounds is not None and (without := bounds.isinf().all(0).cpu()).any():
         unbounded = without
-    levels = _widen_levels(score[:, :, unbounded], torch.tensor(quantiles))
+    levels = torch.tensor(quantiles)
+    allowance = _drift_allowance(score[:, :, unbounded], levels)
     own, pooled = _sort_scores(score), _sort_scores(score.flatten(1, 2)[:, :, None])
     shifts, shared = _conformal_quantiles(own, levels), _conformal_quantiles(pooled, levels)
+    # Beyond all errors that were seen, a quantile is not moved inward.
+    targets = _count_targets(score)
+    shifts = torch.where(_is_beyond(levels, targets), _outward(shifts, levels), shifts)
+    shared = torch.where(_is_beyond(levels, targets.sum(0)), _outward(shared, levels), shared)
     # Neighbouring windows share targets: a series with few of its own leans on all of them.
     windows = (~score.isnan()).any(3).sum((0, 1)).double() / score.shape[1]
     trust = (windows / (windows + FEW_WINDOWS))[:, None].to(shifts)
     shifts = torch.where(shifts.isnan(), shared, trust * shifts + (1 - trust) * shared)
-    return shifts.nan_to_num(0.0), int(pooled[1].min())
+    return shifts.nan_to_num(0.0) + allowance, int(pooled[1].min())
 
 
 def adjust(y: Forecast, conformal_shifts: Shifts, quantile_levels: Sequence[float]) -> Forecast:
@@ -87,24 +99,43 @@ def _interval_width(y: Forecast) -> Float[Tensor, "*batch horizon series 1"]:
     return torch.maximum(width, width.mean(-3, keepdim=True) / 2).clamp(min=1e-3)
 
 
-def _widen_levels(score: Scores, quantiles: Levels) -> Levels:
-    """Find levels whose tails, calibrated on earlier blocks, would have covered the next block."""
+def _drift_allowance(score: Scores, quantiles: Levels) -> Levels:
+    """Find how far to move the tails out, so that shifts from earlier blocks cover the next block.
+
+    In interval widths; negative for low quantiles. The two sides of an interval move together.
+    """
     if len(score) < 2 * BLOCKS:
-        return quantiles
-    shares = torch.arange(1.0, 0.0, -0.05)[:, None]
-    candidates = torch.where(quantiles < 0.5, shares * quantiles, 1 - shares * (1 - quantiles))
+        return torch.zeros_like(quantiles)
+    outward = torch.where(quantiles < 0.5, -1.0, 1.0)
     rates, blocks = [], score.tensor_split(BLOCKS)
     for i in range(1, BLOCKS):
-        earlier = _sort_scores(torch.cat(blocks[:i]))
-        shifts = [_conformal_quantiles(earlier, levels) for levels in candidates]
-        rates.append(torch.stack([_miss_rate(blocks[i], shift, quantiles) for shift in shifts]))
-    rates = torch.stack(rates).nanmean(0)  # [shares, Q]
-    levels, tails = quantiles.clone(), torch.minimum(quantiles, 1 - quantiles)
+        shifts = _conformal_quantiles(_sort_scores(torch.cat(blocks[:i])), quantiles)
+        moved = [shifts + outward * step for step in ALLOWANCES]
+        rates.append(torch.stack([_miss_rate(blocks[i], shift, quantiles) for shift in moved]))
+    rates = torch.stack(rates).nanmean(0)  # [allowances, Q]
+    allowance, tails = torch.zeros_like(quantiles), torch.minimum(quantiles, 1 - quantiles)
     for tail in tails[tails < 0.5].unique():
-        pair = (tails - tail).abs() < 1e-6  # the two sides of an interval are widened together
+        pair = (tails - tail).abs() < 1e-6
         enough = (rates[:, pair].sum(1) <= tail * pair.sum()).tolist()
-        levels[pair] = candidates[enough.index(True) if any(enough) else -1, pair]
-    return levels
+        step = ALLOWANCES[enough.index(True) if any(enough) else -1]
+        allowance[pair] = outward[pair] * step
+    return allowance
+
+
+def _count_targets(score: Scores) -> Float[Tensor, "series 1"]:
+    """Count the targets of each series; windows that begin at neighbouring rows share most."""
+    known = ~score[..., 0].isnan()
+    steps = score.shape[1]
+    return (known.sum((0, 1)) / steps + known.any(0).sum(0) - 1).clamp(min=0)[:, None]
+
+
+def _is_beyond(levels: Levels, targets: Tensor) -> Tensor:
+    """Tell which levels are so close to 0 or 1 that no target was expected beyond them."""
+    return torch.minimum(levels, 1 - levels) * (targets + 1) < 1
+
+
+def _outward(shifts: Shifts, levels: Levels) -> Shifts:
+    return torch.where(levels < 0.5, shifts.clamp(max=0), shifts.clamp(min=0))
 
 
 def _miss_rate(score: Scores, shifts: Shifts, quantiles: Levels) -> Levels:
