@@ -329,13 +329,28 @@ def make_blend(
     return plan, replace(blend, share=share, width_share=width_share)
 
 
-def smooth_panel(panel: Panel, seasons: Sequence[int], horizon: int, rows: Tensor) -> Smoothed:
-    """Run smoothing over a panel and forecast after its first ``rows`` rows."""
-    first = max(int(rows.min()) - MEMORY, 0)
-    until = int(rows.max())
-    values = torch.from_numpy(panel.values[first:until])
-    observed = torch.from_numpy(np.ascontiguousarray(panel.observed[first:until]))
+def smooth_panel(
+    panel: Panel,
+    seasons: Sequence[int],
+    horizon: int,
+    rows: Tensor,
+    wanted: np.ndarray | None = None,
+) -> Smoothed:
+    """Run smoothing over a panel and forecast after its first ``rows`` rows.
+
+    ``wanted`` says which series are smoothed, bool ``[N]`` (default: all); nothing is known of the
+    others.
+    """
+    first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
+    some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
+    values = torch.from_numpy(panel.values[first:until, some])
+    observed = torch.from_numpy(panel.observed[first:until, some])
     done = smooth(values, observed, seasons, horizon, rows.cpu() - first)
+    if wanted is not None:
+        whole = [each.new_zeros(*each.shape[:-1], panel.n_series) for each in done[:-1]]
+        for each, part in zip(whole, done, strict=False):
+            each[..., some] = part
+        done = Smoothed(*whole, done.rows)
     return done._replace(rows=done.rows + first)
 
 

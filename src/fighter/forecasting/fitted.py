@@ -23,7 +23,14 @@ from ..training.calibration import adjust
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Blend, Rehearsal, make_blend, mixed_forecasts, smooth_panel, weigh_halves
+from .blend import (
+    Blend,
+    Rehearsal,
+    make_blend,
+    mixed_forecasts,
+    smooth_panel,
+    weigh_halves,
+)
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
@@ -153,7 +160,7 @@ class Fitted:
         y = np.zeros((steps, series, 1 + len(self.plan.quantiles)))
         for until, known, ending in group_by_end(self.config, panel, future):
             times[:, ending] = panel.freq.future(int(until.times[-1]), steps)[:, None]
-            y[:, ending] = self._outputs_after(until, known)[:, ending]
+            y[:, ending] = self._outputs_after(until, known, ending)[:, ending]
         return self._to_forecast(panel, times, y)
 
     def forecast_known(self, panel: Panel, known: np.ndarray) -> Forecast:
@@ -172,18 +179,25 @@ class Fitted:
         return to_table_units(clamp_finished(y, batch), batch, scaler)
 
     def outputs(
-        self, windows: Windows, panel: Panel, scaler: Scaler, start_step: int, first_row: int = 0
+        self,
+        windows: Windows,
+        panel: Panel,
+        scaler: Scaler,
+        start_step: int,
+        first_row: int = 0,
+        wanted: np.ndarray | None = None,
     ) -> Iterator[tuple[Batch, Tensor]]:
         """Yield batches of windows with their forecasts, scaled: network and smoothing mixed.
 
         ``panel`` holds the rows that smoothing looks back at; its row ``first_row`` is row 0 of the
-        windows.
+        windows. ``wanted`` says which series are of interest, bool ``[N]`` (default: all).
         """
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
             with _threads_of_smoothing(panel, wait=False):
-                smoothed = smooth_panel(panel, blend.seasons, self.plan.horizon, rows + first_row)
+                steps, places = self.plan.horizon, rows + first_row
+                smoothed = smooth_panel(panel, blend.seasons, steps, places, wanted)
             smoothed = smoothed._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
@@ -214,12 +228,20 @@ class Fitted:
         ahead[:, positions(panel.ids, whole.ids)] = known
         return self.preprocessing.window_after(whole, self.plan, ahead, self.device)
 
-    def _outputs_after(self, panel: Panel, known: np.ndarray) -> np.ndarray:
-        """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``."""
+    def _outputs_after(
+        self, panel: Panel, known: np.ndarray, wanted: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return the outputs for the steps after a panel, ``[H, N, 1 + quantiles]``.
+
+        ``wanted`` says which series are of interest, bool ``[N]`` (default: all).
+        """
         whole, scaler, windows = self.window_after(panel, known)
         start_step, served = self.preprocessing.start_step(whole), self.served(panel)
         first_row = served.length - self.plan.lookback
-        ((batch, y),) = self.outputs(windows, served, scaler, start_step, first_row)
+        if wanted is not None:
+            places = np.array(positions(panel.ids, served.ids))[wanted]
+            wanted = np.isin(np.arange(served.n_series), places)
+        ((batch, y),) = self.outputs(windows, served, scaler, start_step, first_row, wanted)
         outputs = self.finish(y, batch, whole.ids, scaler)[0]
         if not self.plan.model.trainable:  # scaling and back would change the last digits
             seen = whole.observed.any(0)  # a series that is not keeps its mean

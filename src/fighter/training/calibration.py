@@ -55,6 +55,7 @@ def calibrate(
         scores.append(score.cpu())
         missed.append(wrong.any(1).cpu())
     score = torch.cat(scores)
+    count = int((~score[..., 0].isnan()).sum())
     # A series that never changed was forecast exactly, which says nothing of later errors.
     score[:, :, ~torch.cat(missed).any(0)] = float("nan")
     # A series at one of its bounds is covered more often than asked for and says nothing of drift.
@@ -73,7 +74,7 @@ def calibrate(
     windows = (~score.isnan()).any(3).sum((0, 1)).double() / score.shape[1]
     trust = (windows / (windows + FEW_WINDOWS))[:, None].to(shifts)
     shifts = torch.where(shifts.isnan(), shared, trust * shifts + (1 - trust) * shared)
-    return shifts.nan_to_num(0.0) + allowance, int(pooled[1].min())
+    return shifts.nan_to_num(0.0) + allowance, count
 
 
 def adjust(y: Forecast, conformal_shifts: Shifts, quantile_levels: Sequence[float]) -> Forecast:
@@ -116,6 +117,8 @@ def _drift_allowance(score: Scores, quantiles: Levels) -> Levels:
     allowance, tails = torch.zeros_like(quantiles), torch.minimum(quantiles, 1 - quantiles)
     for tail in tails[tails < 0.5].unique():
         pair = (tails - tail).abs() < 1e-6
+        if rates[:, pair].isnan().any():  # no series has windows in two blocks
+            continue
         enough = (rates[:, pair].sum(1) <= tail * pair.sum()).tolist()
         step = ALLOWANCES[enough.index(True) if any(enough) else -1]
         allowance[pair] = outward[pair] * step
