@@ -347,10 +347,14 @@ def smooth_panel(
     observed = torch.from_numpy(panel.observed[first:until, some])
     done = smooth(values, observed, seasons, horizon, rows.cpu() - first)
     if wanted is not None:
-        whole = [each.new_zeros(*each.shape[:-1], panel.n_series) for each in done[:-1]]
-        for each, part in zip(whole, done, strict=False):
-            each[..., some] = part
-        done = Smoothed(*whole, done.rows)
+
+        def spread(part: Tensor) -> Tensor:
+            whole = part.new_zeros(*part.shape[:-1], panel.n_series)
+            whole[..., some] = part
+            return whole
+
+        point, error, known, tested = map(spread, done[:4])
+        done = Smoothed(point, error, known, tested, done.rows)
     return done._replace(rows=done.rows + first)
 
 

@@ -324,7 +324,8 @@ class _Bank:
         common = count.sum(0)
         lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
         paths = self.join([group.paths(t) for group in self.groups], self.medians.paths(t))
-        out, weighed, errors = 0.0, 0.0, 0.0
+        out = torch.zeros_like(paths[0])
+        weighed, errors = torch.zeros_like(out[0]), torch.zeros_like(out[0])
         for i in range(len(self.anchors)):
             known = count[i] + lean + PRIOR_ERRORS
             ratio = count[i] * _ratio(total[i], usual[i]) + lean * shared
