@@ -13,6 +13,7 @@ import torch
 
 from fighter import FighterError, Forecaster
 from fighter.errors import DataWarning
+from fighter.forecasting.config import Training
 from fighter.models import MODELS
 
 from ..tables import CONVERT, tail, tiny, waves, wide
@@ -424,3 +425,14 @@ def test_later_rows_on_another_grid_are_refused_with_their_stamp(freq, shift):
         model.predict(later)
     assert (error.value.argument, error.value.value) == ("freq", freq)
     assert f"{later['ds'].iloc[0]:%Y-%m-%d}" in str(error.value)
+
+
+def test_series_that_end_before_every_validation_window_are_fitted():
+    """No window is left for validation: nothing chooses the epochs to learn all rows again."""
+    df = waves(108)
+    a, b = df[df.unique_id == "a"][:60], df[df.unique_id == "b"][48:]
+    with pytest.warns(DataWarning):
+        model = Forecaster(24, verbose=False, training=Training(max_epochs=1)).fit(
+            pd.concat([a, b])
+        )
+    assert np.isfinite(model.predict().Fighter).all()

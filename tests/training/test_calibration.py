@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from fighter.data.windows import Windows
+from fighter.training import calibration
 from fighter.training.calibration import FEW_WINDOWS, adjust, sample_windows
 from fighter.training.calibration import calibrate as calibrate_pairs
 from fighter.training.inference import forecast
@@ -107,3 +108,12 @@ def test_a_single_window_gives_finite_shifts():
     conformal_shifts = calibrate(Fixed(3), noise(23), QUANTILES)
     assert conformal_shifts.shape == (2, 4)
     assert conformal_shifts.isfinite().all()
+
+
+def test_drift_that_no_series_can_show_is_not_allowed_for():
+    """Each series has windows in one block only, so nothing compares earlier with later ones."""
+    score = torch.full((32, 2, 8, 2), float("nan"))
+    for block in range(8):
+        score[4 * block : 4 * block + 4, :, block] = torch.randn(4, 2, 1)
+    allowance = calibration._drift_allowance(score, torch.tensor([0.1, 0.9]))
+    assert allowance.tolist() == [0.0, 0.0]

@@ -2,10 +2,11 @@
 
 An expert keeps a level, perhaps a trend and a seasonal profile, and corrects them by a share of
 each error it makes (Brown, Holt and Winters; the drift is that of the Theta method). Experts differ
-in these shares, and whether they see the values or their logarithms. Autoregressions, which see
-what smoothing cannot, are weighed beside them. At every row the errors so far, recent ones first,
-decide the weights. No forecast uses a later row, so every row of a table is an honest test of the
-forecast made before it, and a series needs no training to be served.
+in these shares, and whether they see the values or their logarithms. Autoregressions and medians,
+which see what smoothing cannot, are weighed beside them. At every row the errors so far, recent
+ones first, decide the weights, which depend on the step: errors are measured at the first, the
+middle and the last step of the horizon. No forecast uses a later row, so every row of a table is an
+honest test of the forecast made before it, and a series needs no training to be served.
 
 With its weights frozen, the forecast is an affine map of the values (of their logarithms, for some
 experts), which :class:`Attribution` splits over the past exactly. It is written here, and not taken
