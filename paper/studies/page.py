@@ -53,8 +53,7 @@ and keeps natural bounds; only Fighter and CycleNet learn a cycle.
 MIXED = "mixed.json"
 MIXED_ABOUT = """
 `Forecaster(horizon, lookback=96)` today, seed 0: two members, of which one reverts, mixed with
-simple forecasts, and at least 2 epochs, not 10. The row of Weather is older, with 3 epochs; hourly
-load was not run. The best published results
+simple forecasts. The row of Weather is older; hourly load was not run. The best published results
 on ETTh1 that we know of are 0.457 / 0.438 at 336 and 0.463 / 0.462 at 720.
 """
 TABLE = """
