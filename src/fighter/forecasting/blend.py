@@ -213,6 +213,9 @@ def error_quantiles(
     """
     mature = is_mature(smoothed.tested, smoothed.tested.amax(0))
     seen, steps = seen * mature[:, None], target.shape[1]
+    # A series that never changed was forecast exactly, which says nothing of later errors.
+    wrong = (target - smoothed.point).abs() * seen > 1e-6 * smoothed.error[:, None]
+    seen = seen * wrong.any(0).any(0)
     # A series that was quiet so far has small errors, and large scores when it wakes up.
     usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
     error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]

@@ -107,7 +107,7 @@ def _drift_allowance(score: Scores, quantiles: Levels) -> Levels:
     """
     if len(score) < 2 * BLOCKS:
         return torch.zeros_like(quantiles)
-    outward = torch.where(quantiles < 0.5, -1.0, 1.0)
+    outward = torch.where(quantiles < 0.5, -1.0, 1.0).to(quantiles)
     rates, blocks = [], score.tensor_split(BLOCKS)
     for i in range(1, BLOCKS):
         shifts = _conformal_quantiles(_sort_scores(torch.cat(blocks[:i])), quantiles)
