@@ -223,7 +223,8 @@ def test_a_constant_series_is_forecast_as_constant():
     a = forecast[forecast.unique_id == "a"].iloc[:, 2:]
     assert np.allclose(a, 7, atol=0.2)
     everything = tiny(level=[80]).fit(df[df.unique_id == "a"]).predict()
-    assert np.allclose(everything.iloc[:, 2:], 7, atol=0.2)
+    assert np.allclose(everything.Fighter, 7)
+    assert np.allclose(everything.iloc[:, 2:], 7, atol=0.5)  # it may still change
 
 
 @pytest.mark.parametrize(
