@@ -34,13 +34,13 @@ States = Float[Tensor, "experts series"]
 LEVEL_RATES = (0.01, 0.05, 0.15, 0.35, 0.7, 1.0)
 TRENDS = ((0.1, 0.9), (0.05, 0.98), (0.2, 0.98))  # rate, as a share of the level's, and damping
 SEASONAL_RATES = (0.0, 0.15, 0.4)
-SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.86 of its weight
-FAMILY_SHARPNESS = 4.0  # the same of all smoothing together, and of all autoregressions
+SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
+FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
 HALF_LIFE = 500.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
-SHARED_ERRORS = 12.0  # at all steps together, that count for each step
+SHARED_ERRORS = 12.0  # the errors at all steps count as at most so many at each step
 YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
 FIRST_VALUES = 5  # that a trend begins with
@@ -179,7 +179,7 @@ class Attribution:
             torch.zeros(self.horizon, steps, dtype=torch.float64),
         )
         weights = bank.weights[:, :, place].T @ bank.nearness.T  # [experts, H]
-        parts = weights.tensor_split([bank.scales, 2 * bank.scales])
+        parts = weights.tensor_split([bank.per_scale, 2 * bank.per_scale])
         for kind, weight in enumerate(parts):  # on values, on logarithms, medians
             used = torch.nonzero((weight > 0).any(1))[:, 0].tolist()
             if not used:
@@ -269,9 +269,9 @@ class _Bank:
         steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
         prior = [prior_error(expert) for expert in self.experts]
         prior += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
-        medians, self.scales = len(self.medians.kinds), len(steady)
+        medians, self.per_scale = len(self.medians.kinds), len(steady)
         # The order of all experts: on values, on logarithms, and medians.
-        self.usable = torch.tensor([True] * self.scales + steady + [True] * medians)[:, None]
+        self.usable = torch.tensor([True] * self.per_scale + steady + [True] * medians)[:, None]
         self.prior = x.new_tensor([*prior, *prior, *[1.0] * medians])[:, None]
         self.anchors = sorted({1, -(-self.horizon // 2), self.horizon})
         self.nearness = _nearness(self.anchors, self.horizon).to(x)
@@ -293,7 +293,7 @@ class _Bank:
                     error = (self.x[t] - made[0]).abs() / h**0.5
                     known = scored & ~error.isnan()
                     total[i] += torch.where(known, error, 0.0)
-                    plain = error[: self.scales]  # logarithms are not always used
+                    plain = error[: self.per_scale]  # logarithms are not always used
                     middle, mean = plain.nanmedian(0).values, plain.nanmean(0)
                     middle = torch.where(middle > 0, middle, mean)  # most may be exact
                     usual[i] += torch.where(known, middle, 0.0)
@@ -320,7 +320,7 @@ class _Bank:
         Experts that began later are compared on the rows that they forecast.
         """
         usable = self.usable & self.ready(t)
-        usable[self.scales : 2 * self.scales] &= self.growing[t]
+        usable[self.per_scale : 2 * self.per_scale] &= self.growing[t]
         shared = _ratio(total.sum(0), usual.sum(0))
         common = count.sum(0)
         lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
@@ -371,12 +371,12 @@ class _Bank:
         return torch.cat([response, others]), torch.cat([nothing, constant])
 
     def balance(self, weights: Tensor, ratio: Tensor, count: Tensor) -> Tensor:
-        """Weigh the two families, smoothing and autoregressions, by the mean errors of each.
+        """Weigh autoregressions, and all other experts together, by the mean errors of each.
 
         Their weights differ less than those of single experts: a mean of both is hard to beat.
         """
         linear = torch.zeros(len(weights), 1, dtype=torch.bool)
-        linear[: 2 * self.scales].view(2, -1)[:, len(self.experts) :] = True
+        linear[: 2 * self.per_scale].view(2, -1)[:, len(self.experts) :] = True
         most = count.amax(0)
         power = FAMILY_SHARPNESS * most / (most + FEW_TO_CHOOSE)
         shares, means = [], []
@@ -472,6 +472,7 @@ class _Group:
 
 
 def _ratio(total: Tensor, usual: Tensor) -> Tensor:
+    """Return errors in units of those usual at the same rows; 1 where nothing is known."""
     return torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0)
 
 

@@ -41,8 +41,8 @@ def calibrate(
 ) -> tuple[Shifts, int]:
     """Compute the conformal shift of each quantile, in units of the predicted interval width.
 
-    ``forecasts`` are windows in the order of time, with their forecasts. Also returns the smallest
-    number of scores that the shifts of a series rest on.
+    ``forecasts`` are windows in the order of time, with their forecasts. Also returns the
+    number of targets that were scored, over all windows and series.
     """
     scores, missed, bounds = [], [], None
     for batch, y in forecasts:
@@ -103,7 +103,8 @@ def _interval_width(y: Forecast) -> Float[Tensor, "*batch horizon series 1"]:
 def _drift_allowance(score: Scores, quantiles: Levels) -> Levels:
     """Find how far to move the tails out, so that shifts from earlier blocks cover the next block.
 
-    In interval widths; negative for low quantiles. The two sides of an interval move together.
+    The allowance is in interval widths, and negative for low quantiles. The two sides of an
+    interval move together.
     """
     if len(score) < 2 * BLOCKS:
         return torch.zeros_like(quantiles)
@@ -138,6 +139,7 @@ def _is_beyond(levels: Levels, targets: Tensor) -> Tensor:
 
 
 def _outward(shifts: Shifts, levels: Levels) -> Shifts:
+    """Replace shifts that would narrow an interval by zero."""
     return torch.where(levels < 0.5, shifts.clamp(max=0), shifts.clamp(min=0))
 
 
