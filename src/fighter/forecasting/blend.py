@@ -24,6 +24,7 @@ MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
+FEW_ERRORS = 5.0  # windows that test smoothing; normal errors count as much as so many
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 UNUSUAL = 1.5  # times what the training windows held at most
 
@@ -223,25 +224,34 @@ def error_quantiles(
     sizes = ((target - smoothed.point).abs() / usual * seen).sum((0, 2))
     width = sizes / (error / usual * seen).sum((0, 2)).clamp(min=1e-12)
     width = torch.where(width > 0, width, width.mean()).clamp(min=1e-3)
+    # Few windows say little: they count beside normal errors that are as large as those so far.
+    windows = float(independent_windows(seen).sum())
+    trust = windows / (windows + FEW_ERRORS)
+    width = trust * width + (1 - trust) * torch.maximum(width, torch.ones_like(width))
     width, score = _running_mean(width), (target - smoothed.point) / error
     shape = (score / width[:, None])[seen > 0]
     if not len(shape):
         return walk_quantiles(steps, quantiles)
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
+    levels = trust * levels + (1 - trust) * normal_quantiles(quantiles)
     return (width[:, None] * levels).float()
 
 
 def is_mature(tested: Tensor, most: Tensor) -> Tensor:
-    """Tell where at least half of the values of a series were known, and had changed if ever."""
+    """Tell where at least half of the values of a series were known, and some had tested it."""
     return ((tested > 0) | (most == 0)) & (2 * tested >= most)
+
+
+def normal_quantiles(quantiles: Sequence[float]) -> Float[Tensor, "quantiles"]:
+    """Return the quantiles of a normal distribution, in units of its mean absolute value."""
+    return (torch.pi / 2) ** 0.5 * torch.special.ndtri(torch.tensor(quantiles, dtype=torch.float64))
 
 
 def walk_quantiles(steps: int, quantiles: Sequence[float]) -> Float[Tensor, "horizon quantiles"]:
     """Return the quantiles of a normal random walk, in mean absolute errors of its first step."""
-    levels = torch.special.ndtri(torch.tensor(quantiles, dtype=torch.float64))
     walk = torch.arange(1.0, steps + 1).double().sqrt()
-    return ((torch.pi / 2) ** 0.5 * walk[:, None] * levels).float()
+    return (walk[:, None] * normal_quantiles(quantiles)).float()
 
 
 def _running_mean(x: Tensor, reach: int = 2) -> Tensor:

@@ -95,13 +95,18 @@ def prior_error(expert: Expert) -> float:
     return 0.85 + slow + (0.0 if expert.trend or expert.drift else 0.05)
 
 
+def untested_rows(seasons: Sequence[int]) -> int:
+    """Return how many first rows of a series test no expert: two of the shortest seasons."""
+    return 2 * max(min(seasons, default=1), 2)
+
+
 class Smoothed(NamedTuple):
     """Forecasts made after some rows, in the units of the values."""
 
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
     known: Bool[Tensor, "origins series"]  # False before the first observed value
-    tested: Int[Tensor, "origins series"]  # values so far; 0 as long as they are all the same
+    tested: Int[Tensor, "origins series"]  # values so far; 0 as long as none tested it
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
@@ -136,7 +141,7 @@ def smooth(
     count = seen.cumsum(0)[rows - 1]
     lowest = torch.where(seen, values.cpu(), torch.inf).cummin(0).values[rows - 1]
     highest = torch.where(seen, values.cpu(), -torch.inf).cummax(0).values[rows - 1]
-    tested = torch.where(highest > lowest, count, 0)
+    tested = torch.where((highest > lowest) & (count > untested_rows(seasons)), count, 0)
     return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), count > 0, tested, rows)
 
 
@@ -263,7 +268,7 @@ class _Bank:
         self.linear = Autoregressions(both, seen, seasons, horizon, rows)
         self.groups: list[_Group | Autoregressions] = [*groups, self.linear]
         self.medians = Medians(self.x, self.seen, seasons, horizon)
-        self.warm = self.medians.begin + 2 * max(min(seasons, default=1), 2)
+        self.warm = self.medians.begin + untested_rows(seasons)
         # A trend in logarithms grows without limit: it needs a season to prove itself on.
         steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
         steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
