@@ -488,6 +488,30 @@ def test_error_quantiles_are_those_of_scaled_errors():
     )
 
 
+def test_few_windows_lean_on_normal_errors():
+    """One window that was forecast almost exactly does not make the intervals narrow."""
+    one = Smoothed(
+        torch.zeros(1, 6, 1).double(),
+        torch.ones(1, 1).double(),
+        torch.ones(1, 1, dtype=torch.bool),
+        torch.full((1, 1), 9),
+        torch.arange(1),
+    )
+    tiny = torch.full((1, 6, 1), 1e-3).double()
+    low, high = error_quantiles(one, tiny, torch.ones_like(tiny), (0.1, 0.9)).T
+    normal = 1.2816 * (torch.pi / 2) ** 0.5
+    assert (low < -0.5 * normal).all()
+    assert (high > 0.5 * normal).all()
+
+
+def test_errors_before_the_first_test_do_not_calibrate():
+    """The first two seasons test no expert, so the errors so far are unknown there."""
+    values = torch.rand(40, 1).double()
+    made = smooth(values, torch.ones_like(values).bool(), (7,), 3, torch.arange(1, 41))
+    assert (made.tested[:14] == 0).all()
+    assert made.tested[14:, 0].tolist() == list(range(15, 41))
+
+
 def test_errors_of_a_random_walk_grow_with_the_root_of_the_step():
     found = walk_quantiles(4, (0.1, 0.5, 0.9))
     walks = np.random.default_rng(0).normal(size=(100_000, 4)).cumsum(1)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from fighter.data import grid_load
+from fighter.forecasting.intervals import keep_centre
 
 from ..tables import tiny, waves
 from .small import small
@@ -26,6 +27,13 @@ def test_columns_of_quantiles_are_sorted_and_ordered():
     names = ["Linear-q0.05", "Linear-q0.5", "Linear-q0.9"]
     assert forecast.columns.tolist() == ["unique_id", "ds", "Linear", *names]
     assert (np.diff(forecast[names].to_numpy()) >= 0).all()
+
+
+def test_shifts_of_mixed_forecasts_move_the_tails_only():
+    shifts = torch.full((2, 5), 0.5)
+    found = keep_centre(shifts, (0.005, 0.1, 0.5, 0.9, 0.995))
+    share = torch.tensor([0.9801, 0.64, 0.0, 0.64, 0.9801])
+    torch.testing.assert_close(found, 0.5 * share.expand(2, -1))
 
 
 def test_intervals_of_seasonal_naive_cover():
