@@ -24,7 +24,7 @@ MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
-FEW_ERRORS = 5.0  # windows that test smoothing; normal errors count as much as so many
+NORMAL_WINDOWS = 5.0  # normal errors count as so many windows that test smoothing
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 UNUSUAL = 1.5  # times what the training windows held at most
 
@@ -226,7 +226,7 @@ def error_quantiles(
     width = torch.where(width > 0, width, width.mean()).clamp(min=1e-3)
     # Few windows say little: they count beside normal errors that are as large as those so far.
     windows = float(independent_windows(seen).sum())
-    trust = windows / (windows + FEW_ERRORS)
+    trust = windows / (windows + NORMAL_WINDOWS)
     width = trust * width + (1 - trust) * torch.maximum(width, torch.ones_like(width))
     width, score = _running_mean(width), (target - smoothed.point) / error
     shape = (score / width[:, None])[seen > 0]
