@@ -25,7 +25,7 @@ from fighter.forecasting.blend import (
 )
 from fighter.forecasting.intervals import warn_if_uncertain
 from fighter.forecasting.preprocessing import held_rows, split_windows
-from fighter.models.smoothing import Smoothed, smooth
+from fighter.models.local import Smoothed, smooth
 from fighter.training import forecast
 
 from ..tables import tiny, waves
@@ -402,7 +402,7 @@ def test_the_scale_of_a_series_is_that_of_its_training_rows():
 
 def test_too_high_a_level_is_named_with_the_number_of_errors():
     y = np.random.default_rng(0).normal(100, 2, 30)
-    windows = 30 - 6 - 12 + 1  # from row 12 on: half of what is known at the last window
+    windows = 24 - 14  # after row 14, before which nothing is tested, until row 24
     expected = rf"the 99 % interval cannot .* {6 * windows} errors, and needs at least 199"
     with pytest.warns(DataWarning, match=expected):
         tiny(6, 8, level=[99]).fit(table(y))

@@ -14,7 +14,7 @@ from fighter import Forecaster
 from ..tables import tiny, waves
 from .small import small
 
-CALLS = 400
+CALLS = 160
 
 
 def numbers(model: Forecaster) -> np.ndarray:

@@ -11,7 +11,7 @@ from .small import small
 
 
 def test_columns_of_levels_are_sorted_and_ordered():
-    forecast = tiny(level=[95, 80, 99.5]).fit(waves(80)).predict()
+    forecast = tiny(level=[95, 80, 99.5]).fit(waves(160)).predict()
     assert forecast.columns.tolist() == [
         "unique_id", "ds", "Fighter",
         "Fighter-lo-80", "Fighter-hi-80", "Fighter-lo-95", "Fighter-hi-95",

@@ -1,8 +1,9 @@
 import numpy as np
 import torch
 
+from fighter.models.attribution import Attribution
+from fighter.models.local import smooth
 from fighter.models.medians import Medians, make_medians
-from fighter.models.smoothing import Attribution, smooth
 
 ROWS, SEASON, HORIZON = 60, 4, 6
 
@@ -18,8 +19,8 @@ def series() -> tuple[torch.Tensor, torch.Tensor]:
 def run() -> tuple[Medians, torch.Tensor]:
     x, seen = series()
     medians = Medians(x, seen, [SEASON], HORIZON)
-    for t in range(ROWS):
-        medians.advance(t)
+    for end in (10, 37, ROWS):
+        medians.advance(end)
     return medians, x
 
 
@@ -30,7 +31,7 @@ def test_forecasts_are_medians_of_the_last_values_of_the_phase():
         for h in range(HORIZON):
             rows = [ROWS - season + h % season - season * k for k in range(count)]
             assert paths[i, h, 0] == np.median(x[rows, 0].numpy())
-            assert torch.equal(paths[i, h], medians.path(ROWS - 1, h + 1)[i])
+            assert torch.equal(paths[i, h], medians.path(h + 1)[-1, i])
 
 
 def test_a_forecast_rests_on_one_observed_value():

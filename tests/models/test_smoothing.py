@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from fighter.models import smoothing
-from fighter.models.smoothing import Attribution, Expert, make_experts, respond, smooth
+from fighter.models import local
+from fighter.models.attribution import Attribution
+from fighter.models.local import smooth
+from fighter.models.smoothing import Expert, make_experts, respond
 
 EXPERTS = {
     "level": Expert(0.15),
@@ -169,9 +171,11 @@ def test_series_do_not_influence_each_other():
 def test_many_series_are_smoothed_in_chunks(monkeypatch):
     x, seen = panel(40, 5), torch.ones(40, 5, dtype=torch.bool)
     seen[:5, 2] = False
-    whole = smooth(x, seen, [4], 5)
-    monkeypatch.setattr(smoothing, "SERIES_AT_ONCE", 2)
-    chunked = smooth(x, seen, [4], 5)
+    rows = torch.tensor([7, 16, 33, 40])
+    whole = smooth(x, seen, [4], 5, rows)
+    monkeypatch.setattr(local, "SERIES_AT_ONCE", 2)
+    monkeypatch.setattr(local, "CELLS", 1)  # blocks of few rows
+    chunked = smooth(x, seen, [4], 5, rows)
     torch.testing.assert_close(chunked.point, whole.point, rtol=1e-9, atol=0)
     torch.testing.assert_close(chunked.error, whole.error, rtol=1e-9, atol=0)
 

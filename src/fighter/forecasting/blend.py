@@ -12,7 +12,7 @@ from ..data import Batch, Panel, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
 from ..models.autoregression import MEMORY
-from ..models.smoothing import Smoothed, smooth
+from ..models.local import Smoothed, smooth
 from ..training import forecast
 from ..training.calibration import sample_windows
 from ..training.inference import autocast

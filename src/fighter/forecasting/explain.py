@@ -23,8 +23,8 @@ from ..explain import (
     trace_windows,
 )
 from ..explain.page import Outlook, write_page
+from ..models.attribution import Attribution, Parts
 from ..models.autoregression import MEMORY
-from ..models.smoothing import Attribution, Parts
 from .fitted import Fitted, group_by_end
 from .history import positions
 

@@ -154,48 +154,58 @@ class Autoregressions:
         self.origin = x.gather(0, self.begin[None])[0]
         self.x, self.seen = x.gather(0, self.source) - self.origin, seen
         self.sums: dict[Kind, _Sums] = {}
-        self.weights: Weights | None = None
-        self.fitted_at, self.next_fit = 0, FIRST_FIT - 1
-        self.steps: dict[int, Float[Tensor, "rows experts series"]] = {}  # since the last fit
+        self.fits: list[_Fit] = []  # those that forecast in the last block of rows
+        self.first = self.end = 0
+        self.next_fit = FIRST_FIT - 1
         self.whole: dict[int, Float[Tensor, "experts horizon series"]] = {}
 
-    def advance(self, t: int) -> None:
-        """Read row t."""
-        if t < self.next_fit:
-            return
-        self.weights, self.fitted_at, self.steps, self.whole = self.fit(t), t, {}, {}
-        self.next_fit = t + max(1, min((t + 1) // 8, MOST_APART))
+    def advance(self, end: int) -> None:
+        """Read the rows up to ``end``."""
+        self.first, self.end, self.whole = self.end, end, {}
+        self.fits = self.fits[-1:]
+        while self.next_fit < end:
+            t = self.next_fit
+            self.next_fit = t + max(1, min((t + 1) // 8, MOST_APART))
+            self.fits.append(_Fit(self.fit(t), t, self.next_fit))
 
-    def ready(self, t: int) -> Bool[Tensor, "experts series"]:
-        """Tell which autoregressions can forecast after row t."""
-        if self.weights is None:
-            return torch.zeros(len(self.kinds), len(self.begin), dtype=torch.bool)
-        return self.weights.usable
+    def ready(self) -> Bool[Tensor, "rows experts series"]:
+        """Tell which autoregressions can forecast after each row of the last block."""
+        ready = torch.zeros(
+            self.end - self.first, len(self.kinds), len(self.begin), dtype=torch.bool
+        )
+        for fit, rows in self._by_fit():
+            ready[rows.start - self.first : rows.stop - self.first] = fit.weights.usable
+        return ready
 
-    def path(self, t: int, h: int) -> Float[Tensor, "experts series"]:
-        """Forecast step h after row t."""
-        if self.weights is None:
-            return self.x.new_zeros(len(self.kinds), len(self.begin))
-        if h not in self.steps:
-            constant, weights = self.weights.map_to(h)
-            until = min(self.next_fit, len(self.x))
-            rows = self.last(until - 1, self.weights.reach + until - 1 - self.fitted_at)
-            windows = rows.unfold(0, self.weights.reach, 1)  # [rows, N, reach]
-            made = constant + torch.einsum("tnr,enr->ten", windows, weights)
-            self.steps[h] = made + self.origin
-        return self.steps[h][t - self.fitted_at]
+    def path(self, h: int) -> Float[Tensor, "rows experts series"]:
+        """Forecast step h after each row of the last block."""
+        out = self.x.new_zeros(self.end - self.first, len(self.kinds), len(self.begin))
+        for fit, rows in self._by_fit():
+            constant, weights = fit.weights.map_to(h)
+            reach = fit.weights.reach
+            last = self.last(rows.stop - 1, reach + len(rows) - 1)
+            made = torch.einsum("tnr,enr->ten", last.unfold(0, reach, 1), weights)
+            out[rows.start - self.first : rows.stop - self.first] = made + constant + self.origin
+        return out
 
     def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
-        """Forecast all steps after row t, one of the ``rows`` wanted."""
-        if self.weights is None:
-            return self.x.new_zeros(len(self.kinds), self.horizon, len(self.begin))
-        if t not in self.whole:  # together with all that are wanted before the next fit
-            rows = [row - 1 for row in self.wanted if t < row <= self.next_fit]
-            last = torch.stack([self.last(row, self.weights.reach) for row in rows])
-            paths = self.weights.forecast(last, self.horizon)
-            paths = torch.where(self.weights.usable[:, None], paths + self.origin, 0.0)
+        """Forecast all steps after row t of the last block, one of the ``rows`` wanted."""
+        if t not in self.whole:  # together with all that the same fit forecasts
+            fit = next((fit for fit, rows in self._by_fit() if t in rows), None)
+            if fit is None:
+                return self.x.new_zeros(len(self.kinds), self.horizon, len(self.begin))
+            until = min(fit.until, self.end)
+            rows = [row - 1 for row in self.wanted if t < row <= until]
+            last = torch.stack([self.last(row, fit.weights.reach) for row in rows])
+            paths = fit.weights.forecast(last, self.horizon)
+            paths = torch.where(fit.weights.usable[:, None], paths + self.origin, 0.0)
             self.whole = dict(zip(rows, paths, strict=True))
         return self.whole[t]
+
+    def _by_fit(self) -> list[tuple["_Fit", range]]:
+        """Return the fits with the rows of the last block that each one forecasts after."""
+        rows = [range(max(f.at, self.first), min(f.until, self.end)) for f in self.fits]
+        return [(fit, each) for fit, each in zip(self.fits, rows, strict=True) if len(each)]
 
     def responses(
         self, used: Sequence[int], series: int, t: int
@@ -205,9 +215,10 @@ class Autoregressions:
         Also returns their constants.
         """
         response = self.x.new_zeros(len(used), self.horizon, t + 1)
-        if self.weights is None or not used:
+        if not self.fits or not used:
             return response, self.x.new_zeros(len(used), self.horizon)
-        now, reach = self.weights, self.weights.reach
+        now = self.fits[-1].weights
+        reach = now.reach
         # Column 0 is a past of zeros, with the intercept; the others are 1 at one of the last rows.
         windows = torch.cat([torch.zeros(reach, 1), torch.eye(reach)], 1).to(self.x)
         intercept = self.x.new_zeros(len(used), reach + 1)
@@ -255,6 +266,14 @@ class Autoregressions:
         steady = response.abs().amax(-1) <= STEADY  # False for NaN
         response = torch.where(steady[..., None], response, 0.0)
         return Weights(intercept, lags, weight, response, usable & steady)
+
+
+class _Fit(NamedTuple):
+    """Weights, and the rows after which they forecast: from ``at`` to before ``until``."""
+
+    weights: Weights
+    at: int
+    until: int
 
 
 class _Sums:

@@ -5,7 +5,6 @@ where most values are alike, such as the zeros of a spare part that is rarely so
 odd number of values is one of them, so its forecast rests on that value alone.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 import torch
@@ -44,27 +43,38 @@ class Medians:
         self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
         self.x = x.gather(0, self.source)
         self.needed = torch.tensor([[season * count] for season, count in self.kinds])
-        # The medians of each of the last rows and the values of its phase before it.
-        self.last = [deque(maxlen=season) for season, _ in self.kinds]
+        self.first = self.end = 0
+        # The medians of each row of the last block, and of the season before it.
+        self.last = [self.x.new_zeros(season, x.shape[1]) for season, _ in self.kinds]
 
-    def advance(self, t: int) -> None:
-        """Read row t."""
-        for kind, last in zip(self.kinds, self.last, strict=True):
-            last.append(self.x[_rows(kind, t)].median(0).values)
+    def advance(self, end: int) -> None:
+        """Read the rows up to ``end``."""
+        rows = torch.arange(self.end, end)
+        self.first, self.end = self.end, end
+        for i, kind in enumerate(self.kinds):
+            medians = self.x[_rows(kind, rows)].median(1).values
+            self.last[i] = torch.cat([self.last[i][-kind[0] :], medians])
 
-    def ready(self, t: int) -> Bool[Tensor, "medians series"]:
-        """Tell which medians have enough values up to row t."""
-        return t - self.begin + 1 >= self.needed
+    def ready(self) -> Bool[Tensor, "rows medians series"]:
+        """Tell which medians have enough values up to each row."""
+        age = torch.arange(self.first, self.end)[:, None, None] - self.begin + 1
+        return age >= self.needed
 
-    def path(self, t: int, h: int) -> Float[Tensor, "medians series"]:
-        """Forecast step h after row t."""
-        return torch.stack([last[(h - 1) % len(last)] for last in self.last])
+    def path(self, h: int) -> Float[Tensor, "rows medians series"]:
+        """Forecast step h after each row of the last block."""
+        rows = self.end - self.first
+        places = [(h - 1) % season + 1 for season, _ in self.kinds]
+        made = [last[i : i + rows] for i, last in zip(places, self.last, strict=True)]
+        return torch.stack(made, 1)
 
     def paths(self, t: int) -> Float[Tensor, "medians horizon series"]:
-        """Forecast all steps after row t."""
-        steps = range(self.horizon)
+        """Forecast all steps after row t of the last block."""
+        steps = torch.arange(self.horizon)
         return torch.stack(
-            [torch.stack([last[h % len(last)] for h in steps]) for last in self.last]
+            [
+                last[t - self.first + 1 + steps % season]
+                for (season, _), last in zip(self.kinds, self.last, strict=True)
+            ]
         )
 
     def responses(
@@ -75,13 +85,13 @@ class Medians:
         for i, kind in enumerate(used):
             season, _ = self.kinds[kind]
             for h in range(self.horizon):
-                rows = _rows(self.kinds[kind], t + 1 - season + h % season)
+                rows = _rows(self.kinds[kind], torch.tensor([t + 1 - season + h % season]))[0]
                 row = rows[self.x[rows, series].median(0).indices]
                 response[i, h, self.source[row, series]] = 1.0
         return response
 
 
-def _rows(kind: tuple[int, int], t: int) -> Int[Tensor, "values"]:
-    """Return row t and the rows of its phase before it; rows before the first repeat it."""
+def _rows(kind: tuple[int, int], t: Int[Tensor, "rows"]) -> Int[Tensor, "rows values"]:
+    """Return rows t and the rows of their phase before them; rows before the first repeat it."""
     season, count = kind
-    return (t - season * torch.arange(count)).clamp(min=0)
+    return (t[:, None] - season * torch.arange(count)).clamp(min=0)

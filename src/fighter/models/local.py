@@ -1,0 +1,315 @@
+"""Forecasts of each series by itself: many experts, weighted by their errors so far.
+
+The experts are exponential smoothing (``smoothing.py``) on the values and on their logarithms,
+autoregressions and medians, which see what smoothing cannot. At every row the errors so far, recent
+ones first, decide the weights, which depend on the step: errors are measured at the first, the
+middle and the last step of the horizon. No forecast uses a later row, so every row of a table is an
+honest test of the forecast made before it, and a series needs no training to be served.
+
+With its weights frozen, the forecast is an affine map of the values (of their logarithms, for some
+experts), see ``attribution.py``. It is written here, and not taken from a library, because of that,
+and because all experts, series and rows are run together.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._typing import Bool, Float, Int
+from .autoregression import Autoregressions
+from .medians import Medians
+from .smoothing import (
+    Observed,
+    Smoothers,
+    Values,
+    make_experts,
+    prior_error,
+    respond,
+    untested_rows,
+)
+
+SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
+FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
+FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
+HALF_LIFE = 500.0  # rows after which an error counts half
+FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
+PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
+SHARED_ERRORS = 12.0  # the errors at all steps count as at most so many at each step
+YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
+LARGEST_LOG = 600.0
+LEAST_RATIO = 2.0  # of the largest value to the smallest; below, logarithms change little
+CONSTANT = 0.01  # error of a series that never changed, as a share of its size
+LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
+SERIES_AT_ONCE = 256  # fit into the caches
+CELLS = 2**20  # of experts, series and rows that are scored together
+
+
+class Smoothed(NamedTuple):
+    """Forecasts made after some rows, in the units of the values."""
+
+    point: Float[Tensor, "origins horizon series"]
+    error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
+    known: Bool[Tensor, "origins series"]  # False before the first observed value
+    tested: Int[Tensor, "origins series"]  # values so far; 0 as long as none tested it
+    rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
+
+    def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
+        """Return the forecasts made after these rows."""
+        index = torch.searchsorted(self.rows, rows.cpu())
+        return Smoothed(*(each[index] for each in self))
+
+
+@torch.no_grad()
+def smooth(
+    values: Values,
+    observed: Observed,
+    seasons: Sequence[int],
+    horizon: int,
+    rows: Int[Tensor, "origins"] | None = None,
+) -> Smoothed:
+    """Forecast every series after its first ``rows`` rows (default: after the last row).
+
+    ``rows`` rise. A forecast sees no row after its own.
+    """
+    rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
+    parts = []
+    for x, seen in zip(
+        values.double().cpu().split(SERIES_AT_ONCE, 1),
+        observed.cpu().split(SERIES_AT_ONCE, 1),
+        strict=True,
+    ):
+        bank = Bank(x, seen, seasons, horizon, rows.tolist())
+        parts.append(bank.run())
+    points, errors = zip(*parts, strict=True)
+    seen = observed.cpu()
+    count = seen.cumsum(0)[rows - 1]
+    lowest = torch.where(seen, values.cpu(), torch.inf).cummin(0).values[rows - 1]
+    highest = torch.where(seen, values.cpu(), -torch.inf).cummax(0).values[rows - 1]
+    tested = torch.where((highest > lowest) & (count > untested_rows(seasons)), count, 0)
+    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), count > 0, tested, rows)
+
+
+class Bank:
+    """All experts over some series, and their weights after the last row."""
+
+    def __init__(
+        self,
+        x: Values,
+        seen: Observed,
+        seasons: Sequence[int],
+        horizon: int,
+        rows: Sequence[int],
+    ):
+        # A power of two is exact, and keeps the squares of large and tiny values in range.
+        size = torch.where(seen, x, 0.0).abs().amax(0)
+        self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
+        self.x, self.seen, self.horizon = x / self.unit, seen, int(horizon)
+        self.rows = rows
+        self.experts = make_experts(seasons)
+        lowest = torch.where(seen, x, torch.inf).cummin(0).values
+        highest = torch.where(seen, x, -torch.inf).cummax(0).values
+        self.growing = (lowest > 0) & (highest >= LEAST_RATIO * lowest)  # so far, [T, N]
+        logs = torch.where(x > 0, x, 1.0).log()
+        both, seen = torch.cat([self.x, logs], 1), torch.cat([seen, seen & (x > 0)], 1)
+        lengths = list(dict.fromkeys(e.season for e in self.experts))
+        groups = [
+            Smoothers([e for e in self.experts if e.season == m], both, seen, horizon)
+            for m in lengths
+        ]
+        self.linear = Autoregressions(both, seen, seasons, horizon, rows)
+        self.groups: list[Smoothers | Autoregressions] = [*groups, self.linear]
+        self.medians = Medians(self.x, self.seen, seasons, horizon)
+        self.warm = self.medians.begin + untested_rows(seasons)
+        # A trend in logarithms grows without limit: it needs a season to prove itself on.
+        steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
+        steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
+        prior = [prior_error(expert) for expert in self.experts]
+        prior += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
+        medians, self.per_scale = len(self.medians.kinds), len(steady)
+        # The order of all experts: on values, on logarithms, and medians.
+        self.usable = torch.tensor([True] * self.per_scale + steady + [True] * medians)[:, None]
+        self.prior = x.new_tensor([*prior, *prior, *[1.0] * medians])[:, None]
+        self.anchors = sorted({1, -(-self.horizon // 2), self.horizon})
+        self.nearness = _nearness(self.anchors, self.horizon).to(x)
+        self.weights = x.new_zeros(len(self.anchors), len(self.usable), x.shape[1])
+
+    def run(self) -> tuple[Tensor, Tensor]:
+        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows."""
+        count = self.x.shape[1]
+        size = len(self.usable) * count
+        block = min(max(CELLS // size, 16), 1024)
+        # Forecasts made before a block of the rows in it, for each anchor.
+        pending = [self.x.new_full((h, len(self.usable), count), torch.nan) for h in self.anchors]
+        total, known, usual = (torch.zeros_like(self.weights) for _ in range(3))
+        points, errors, wanted = [], [], sorted(set(self.rows))
+        spread = _mean_deviation(self.x, self.seen)
+        for begin in range(0, max(self.rows), block):
+            end = min(begin + block, max(self.rows))
+            for group in (*self.groups, self.medians):
+                group.advance(end)
+            ready = self.ready()
+            scored = self.seen[begin:end] & (torch.arange(begin, end)[:, None] >= self.warm)
+            scores = []
+            for i, h in enumerate(self.anchors):
+                paths = self.join([group.path(h) for group in self.groups], self.medians.path(h), 1)
+                made = torch.cat([pending[i], torch.where(ready, paths, torch.nan)])
+                pending[i] = made[-h:].clone()
+                scores.append(self.score(made[: end - begin], begin, scored, h))
+            rows = [row for row in wanted if begin < row <= end]
+            for row, until in pairwise([begin, *rows, end]):
+                if row > begin:
+                    points.append(self.forecast(row - 1, ready, total, usual, known) * self.unit)
+                    errors.append(self.estimate(known.sum(0).amax(0), spread[row - 1], points[-1]))
+                discount = _discount(until - row).to(self.x)
+                for i, parts in enumerate(scores):
+                    for sums, part in zip((total, usual, known), parts, strict=True):
+                        sums[i] *= 0.5 ** ((until - row) / HALF_LIFE)
+                        sums[i] += torch.tensordot(discount, part[row - begin : until - begin], 1)
+        return torch.stack(points), torch.stack(errors)
+
+    def score(
+        self, made: Tensor, begin: int, scored: Observed, h: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return errors of step h, the median error of all experts, and where they count.
+
+        ``made`` holds the forecasts of the rows from ``begin`` on, ``[rows, E, N]``.
+        """
+        error = (self.x[begin : begin + len(made), None] - made).abs() / h**0.5
+        known = scored[:, None] & ~error.isnan()
+        plain = error[:, : self.per_scale]  # logarithms are not always used
+        middle, mean = plain.nanmedian(1).values, plain.nanmean(1)
+        middle = torch.where(middle > 0, middle, mean)[:, None]  # most may be exact
+        return (
+            torch.where(known, error, 0.0),
+            torch.where(known, middle, 0.0),
+            known.to(error) / h**0.5,
+        )
+
+    def estimate(self, count: Tensor, spread: Tensor, point: Tensor) -> Tensor:
+        """Return the mean error of the last forecast, in the units of the values.
+
+        Few errors say little of those to come: the spread of the values counts too.
+        """
+        error = (count * self.error + spread) / (count + 1) * self.unit
+        error = error * (1 + YOUNG / (count + 1))
+        level = point[0].abs()
+        constant = CONSTANT * torch.where(level > 0, level, 1.0)
+        return torch.where(error > 0, error, constant)
+
+    def forecast(
+        self, t: int, ready: Tensor, total: Tensor, usual: Tensor, count: Tensor
+    ) -> Tensor:
+        """Weigh the experts by their errors so far and return their mean forecast ``[H, N]``.
+
+        Experts that began later are compared on the rows that they forecast.
+        """
+        usable = self.usable & ready[t - self.medians.first]
+        usable[self.per_scale : 2 * self.per_scale] &= self.growing[t]
+        shared = _ratio(total.sum(0), usual.sum(0))
+        common = count.sum(0)
+        lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
+        paths = self.join([group.paths(t) for group in self.groups], self.medians.paths(t))
+        out = torch.zeros_like(paths[0])
+        weighed, errors = torch.zeros_like(out[0]), torch.zeros_like(out[0])
+        for i in range(len(self.anchors)):
+            known = count[i] + lean + PRIOR_ERRORS
+            ratio = count[i] * _ratio(total[i], usual[i]) + lean * shared
+            ratio = (ratio + PRIOR_ERRORS * self.prior) / known
+            ratio = torch.where(usable, ratio, torch.inf)
+            power = SHARPNESS * known / (known + FEW_ERRORS)
+            weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
+            weights = self.balance(weights, ratio, count[i] + lean)
+            weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
+            weights = self.weights[i] = weights / weights.sum(0)
+            mean = torch.where(weights[:, None] > 0, weights[:, None] * paths, 0.0).sum(0)
+            out = out + self.nearness[:, i, None] * mean
+            place = count[i].argmax(0)[None]
+            most = count[i].gather(0, place)[0]
+            usual_now = usual[i].gather(0, place)[0]  # times the number of errors
+            ratio = torch.where(weights > 0, weights * ratio, 0.0).sum(0)
+            errors, weighed = errors + ratio * usual_now, weighed + most
+        self.error = errors / weighed.clamp(min=1e-9)
+        return out
+
+    def responses(
+        self, used: Sequence[int], series: int, kind: int
+    ) -> tuple[Float[Tensor, "experts horizon time"], Float[Tensor, "experts horizon"]]:
+        """Return the response of some experts' last forecasts to each value, and their constants.
+
+        ``used`` counts the experts of a kind: on values (0), on logarithms (1), medians (2).
+        Constants are in the units of values.
+        """
+        steps, smoothers = len(self.x), len(self.experts)
+        if kind == 2:
+            response = self.medians.responses(used, series, steps - 1)
+            return response, response.new_zeros(response.shape[:2])
+        seen = self.seen[:, series : series + 1]
+        plain = [self.experts[i] for i in used if i < smoothers]
+        linear = [i - smoothers for i in used if i >= smoothers]
+        impulses = torch.eye(steps, dtype=self.x.dtype) * seen
+        response = respond(plain, impulses, seen, self.horizon)
+        column = series + kind * self.x.shape[1]
+        others, constant = self.linear.responses(linear, column, steps - 1)
+        constant = constant if kind else constant * self.unit[series]
+        nothing = constant.new_zeros(len(plain), self.horizon)
+        return torch.cat([response, others]), torch.cat([nothing, constant])
+
+    def balance(self, weights: Tensor, ratio: Tensor, count: Tensor) -> Tensor:
+        """Weigh autoregressions, and all other experts together, by the mean errors of each.
+
+        Their weights differ less than those of single experts: a mean of both is hard to beat.
+        """
+        linear = torch.zeros(len(weights), 1, dtype=torch.bool)
+        linear[: 2 * self.per_scale].view(2, -1)[:, len(self.experts) :] = True
+        most = count.amax(0)
+        power = FAMILY_SHARPNESS * most / (most + FEW_TO_CHOOSE)
+        shares, means = [], []
+        for family in (~linear, linear):
+            own = torch.where(family, weights, 0.0)
+            whole = own.sum(0)
+            shares.append(own / torch.where(whole > 0, whole, 1.0))
+            mean = torch.where(own > 0, shares[-1] * ratio, 0.0).sum(0)
+            means.append(torch.where(whole > 0, mean, torch.inf))
+        best = torch.minimum(*means)
+        for share, mean in zip(shares, means, strict=True):
+            share *= torch.where(mean.isfinite(), (mean / best) ** -power, 0.0)
+        return shares[0] + shares[1]
+
+    def ready(self) -> Bool[Tensor, "rows experts series"]:
+        """Tell which experts have seen the rows that their first states come from."""
+        plain, logs = torch.cat([group.ready() for group in self.groups], 1).chunk(2, -1)
+        return torch.cat([plain, logs, self.medians.ready()], 1)
+
+    def join(self, paths: Sequence[Tensor], medians: Tensor, dim: int = 0) -> Tensor:
+        """Join forecasts on values and logarithms, side by side in ``paths``, and of medians."""
+        plain, logs = torch.cat([*paths], dim).chunk(2, -1)
+        logs = logs.clamp(max=LARGEST_LOG).exp() / self.unit
+        return torch.cat([plain, logs, medians], dim)
+
+
+def _discount(rows: int) -> Float[Tensor, "rows"]:
+    """Return how much the error of each of the last rows counts."""
+    return 0.5 ** (torch.arange(rows - 1, -1, -1, dtype=torch.float64) / HALF_LIFE)
+
+
+def _ratio(total: Tensor, usual: Tensor) -> Tensor:
+    """Return errors in units of those usual at the same rows; 1 where nothing is known."""
+    return torch.where(usual > 0, total / usual.clamp(min=1e-300), 1.0)
+
+
+def _nearness(anchors: Sequence[int], horizon: int) -> Float[Tensor, "horizon anchors"]:
+    """Return how much each anchor counts for each step: linearly, between the two next to it."""
+    steps = np.arange(1, horizon + 1)
+    rows = [np.interp(steps, anchors, each) for each in np.eye(len(anchors))]
+    return torch.from_numpy(np.stack(rows, 1))
+
+
+def _mean_deviation(x: Values, seen: Observed) -> Values:
+    """Return the mean distance from the mean, of the values up to each row."""
+    count = seen.cumsum(0).clamp(min=1)
+    mean = (x * seen).cumsum(0) / count
+    return ((x - mean).abs() * seen).cumsum(0) / count
