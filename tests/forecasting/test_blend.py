@@ -19,6 +19,7 @@ from fighter.forecasting.blend import (
     Blend,
     choose_shares,
     error_quantiles,
+    is_mature,
     usual_extremes,
     walk_quantiles,
     weigh_halves,
@@ -109,11 +110,14 @@ def test_hidden_targets_do_not_count():
 # ---- the guard -------------------------------------------------------------------------------
 
 
+POWERS = (torch.zeros(3), torch.ones(9))  # and what is usual of experts: not used here
+
+
 def guarded(values: torch.Tensor, lookback: int = 24) -> Blend:
     """Return a blend that knows the windows of these values, with a share of 0.8."""
     windows = Windows.over(values, None, lookback, 6)
     share = torch.full((2,), 0.8)
-    return Blend(share, share, usual_extremes(windows), torch.zeros(6, 0), ())
+    return Blend(share, share, usual_extremes(windows), torch.zeros(6, 0), *POWERS, ())
 
 
 def one_batch(past: torch.Tensor, seen: torch.Tensor | None = None) -> Batch:
@@ -186,7 +190,8 @@ def test_both_sides_are_the_network_and_smoothing_themselves(model):
     np.testing.assert_allclose(with_share(model, 1.0).predict().Fighter, alone, rtol=1e-6)
     context = fitted.context
     values, seen = torch.from_numpy(context.values), torch.from_numpy(context.observed)
-    direct = smooth(values, seen, fitted.plan.seasons, 6).point[0].T.flatten()
+    prior = fitted.blend.prior
+    direct = smooth(values, seen, fitted.plan.seasons, 6, None, prior).point[0].T.flatten()
     np.testing.assert_allclose(with_share(model, 0.0).predict().Fighter, direct, rtol=1e-5)
 
 
@@ -201,7 +206,7 @@ def test_the_plan_tells_shares_and_errors(model):
 
 def test_a_new_series_has_the_mean_share():
     share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
-    blend = Blend(share, share / 2, usual, torch.ones(6, 2), ())
+    blend = Blend(share, share / 2, usual, torch.ones(6, 2), *POWERS, ())
     other = blend.select([1, None])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
     assert other.width_share.tolist() == pytest.approx([0.3, 0.2])
@@ -476,16 +481,30 @@ def test_error_quantiles_are_those_of_scaled_errors():
         torch.ones(4000, 2, dtype=torch.bool),
         torch.full((4000, 2), 9),
         torch.arange(4000),
+        torch.ones(3, 4000, 6, 2).double(),
     )
-    found = error_quantiles(made, error, torch.ones_like(error), (0.1, 0.5, 0.9))
+    found, powers = error_quantiles(made, error, torch.ones_like(error), (0.1, 0.5, 0.9))
+    assert not powers.any()  # the factors are all 1
     assert found.shape == (6, 3)
     middle = found[2:4]  # steps whose width is averaged with that of two on each side
     expected = torch.tensor([[-1.2816, 0.0, 1.2816]]) * torch.tensor([[3.0], [4.0]])
     torch.testing.assert_close(middle, expected, rtol=0.05, atol=0.15)
     hidden = torch.zeros_like(error)
     assert torch.equal(
-        error_quantiles(made, error, hidden, (0.1, 0.9)), walk_quantiles(6, (0.1, 0.9))
+        error_quantiles(made, error, hidden, (0.1, 0.9))[0], walk_quantiles(6, (0.1, 0.9))
     )
+
+
+def test_a_series_that_never_changed_does_not_calibrate_others():
+    """Its errors are any multiple of those so far, once it changes."""
+    tested = torch.tensor([[-1, 0, 20], [0, 0, 45], [-1, 0, 60]])
+    assert is_mature(tested, tested.amax(0)).tolist() == [
+        [False, True, False],
+        [True, True, True],
+        [False, True, True],
+    ]
+    constant = torch.full((2, 3), -1)
+    assert is_mature(constant, constant.amax(0)).all()
 
 
 def test_few_windows_lean_on_normal_errors():
@@ -496,9 +515,10 @@ def test_few_windows_lean_on_normal_errors():
         torch.ones(1, 1, dtype=torch.bool),
         torch.full((1, 1), 9),
         torch.arange(1),
+        torch.ones(3, 1, 6, 1).double(),
     )
     tiny = torch.full((1, 6, 1), 1e-3).double()
-    low, high = error_quantiles(one, tiny, torch.ones_like(tiny), (0.1, 0.9)).T
+    low, high = error_quantiles(one, tiny, torch.ones_like(tiny), (0.1, 0.9))[0].T
     normal = 1.2816 * (torch.pi / 2) ** 0.5
     assert (low < -0.5 * normal).all()
     assert (high > 0.5 * normal).all()
@@ -508,7 +528,7 @@ def test_errors_before_the_first_test_do_not_calibrate():
     """The first two seasons test no expert, so the errors so far are unknown there."""
     values = torch.rand(40, 1).double()
     made = smooth(values, torch.ones_like(values).bool(), (7,), 3, torch.arange(1, 41))
-    assert (made.tested[:14] == 0).all()
+    assert made.tested[:14, 0].tolist() == [-1] + [0] * 13
     assert made.tested[14:, 0].tolist() == list(range(15, 41))
 
 

@@ -6,7 +6,7 @@ import torch
 
 from fighter.models import local
 from fighter.models.attribution import Attribution
-from fighter.models.local import smooth
+from fighter.models.local import count_experts, learn_prior, smooth
 from fighter.models.smoothing import Expert, make_experts, respond
 
 EXPERTS = {
@@ -300,3 +300,43 @@ def test_recent_values_of_a_random_walk_have_the_largest_parts():
     x = torch.from_numpy(np.random.default_rng(0).normal(size=200).cumsum() + 30)
     parts = Attribution(x[:, None], all_seen(x[:, None]), [], 3).split(0, 0.0).past
     assert float(parts[:, -10:].abs().sum() / parts.abs().sum()) > 0.9
+
+
+# ---- what is usual of an expert on a table ---------------------------------------------------
+
+
+def rarely_sold(series: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    sold = torch.rand(40, series, generator=generator, dtype=torch.float64) < 0.15
+    return torch.where(sold, 4.0, 0.0).double()
+
+
+def test_series_learn_from_the_whole_table_which_experts_are_good():
+    """Few rows of one rarely sold item say little; many such items say that zero is best."""
+    x = rarely_sold(60)
+    prior = learn_prior(x, all_seen(x), [], 6)
+    alone, together = (smooth(x, all_seen(x), [], 6, None, p).point for p in (None, prior))
+    assert together.abs().mean() < 0.8 * alone.abs().mean()
+
+
+def test_a_single_series_keeps_what_is_usual_on_many_tables():
+    x = panel(60, 1)
+    prior = learn_prior(x, all_seen(x), [4], 6)
+    plain, same = (smooth(x, all_seen(x), [4], 6, None, p).point for p in (None, prior))
+    torch.testing.assert_close(same, plain)
+
+
+def test_what_is_usual_does_not_depend_on_units():
+    x = panel(60, 4)
+    prior = learn_prior(x, all_seen(x), [4], 6)
+    scaled = learn_prior(x * torch.tensor([1e3, 1.0, 1e-3, 50.0]), all_seen(x), [4], 6)
+    torch.testing.assert_close(scaled, prior)
+    assert len(prior) == count_experts([4], 6)
+
+
+def test_parts_add_up_with_what_is_usual_on_the_table():
+    x = rarely_sold(20)
+    prior = learn_prior(x, all_seen(x), [], 6)
+    parts = Attribution(x, all_seen(x), [], 6, prior).split(3, 1.0)
+    direct = smooth(x, all_seen(x), [], 6, None, prior).point[0, :, 3]
+    torch.testing.assert_close(1.0 + parts.bias + parts.past.sum(1), direct)

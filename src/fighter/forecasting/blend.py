@@ -12,7 +12,8 @@ from ..data import Batch, Panel, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
 from ..models.autoregression import MEMORY
-from ..models.local import Smoothed, smooth
+from ..models.local import Prior, Smoothed, learn_prior, smooth
+from ..models.widths import FACTORS, apply, fit_powers
 from ..training import forecast
 from ..training.calibration import sample_windows
 from ..training.inference import autocast
@@ -26,6 +27,7 @@ PRIOR = 0.1  # of a share of 0 or 1, in windows
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
 NORMAL_WINDOWS = 5.0  # normal errors count as so many windows that test smoothing
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
+PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -45,6 +47,8 @@ class Blend:
             for example after a jump of the level.
         spread: quantiles of the errors of smoothing, in multiples of its mean error so far,
             ``[H, Q]``.
+        powers: how much each factor of that mean error counts, see ``models/widths.py``.
+        prior: the error that is usual of each expert of smoothing.
         seasons: lengths of the seasons that smoothing knows.
     """
 
@@ -52,6 +56,8 @@ class Blend:
     width_share: Float[Tensor, "series"]
     usual: Float[Tensor, "3 series"]
     spread: Float[Tensor, "horizon quantiles"]
+    powers: Float[Tensor, "factors"]
+    prior: Float[Tensor, "experts"]
     seasons: tuple[int, ...]
 
     def select(self, index: Sequence[int | None]) -> "Blend":
@@ -78,7 +84,8 @@ class Blend:
         scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
         known = smoothed.known[:, None, :, None]
         point = torch.where(known, ((smoothed.point - shift) / scale)[..., None], 0.0)
-        error = torch.where(known, (smoothed.error / scale)[:, None, :, None], 1.0)
+        error = smoothed.error[:, None] * apply(smoothed.factors, self.powers) / scale
+        error = torch.where(known, error[..., None], 1.0)
         return torch.cat([point, point + error * self.spread[:, None].double()], -1)
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
@@ -181,11 +188,14 @@ def choose_shares(
     return SHARES[chosen], (a, b, mixed)
 
 
-def independent_windows(seen: Points) -> Float[Tensor, "series"]:
-    """Return how many windows of each series do not overlap; the last may be a part of one."""
+def independent_windows(seen: Points, apart: float = 1.0) -> Float[Tensor, "series"]:
+    """Return how many windows of each series do not overlap; the last may be a part of one.
+
+    Windows begin ``apart`` rows apart in the mean.
+    """
     horizon = seen.shape[1]
     windows = seen.sum((0, 1)) / horizon
-    return windows.clamp(max=1) + (windows - 1).clamp(min=0) / horizon
+    return windows.clamp(max=1) + (windows - 1).clamp(min=0) * min(apart / horizon, 1.0)
 
 
 def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> None:
@@ -205,8 +215,10 @@ def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> 
 
 def error_quantiles(
     smoothed: Smoothed, target: Points, seen: Points, quantiles: Sequence[float]
-) -> Float[Tensor, "horizon quantiles"]:
+) -> tuple[Float[Tensor, "horizon quantiles"], Float[Tensor, "factors"]]:
     """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
+
+    Also returns how much each factor of that error counts.
 
     The shape of the distribution is taken over all steps and series, its width by step. Only the
     second half of each series counts: before, little was known of it. Without any errors, they are
@@ -220,27 +232,37 @@ def error_quantiles(
     # A series that was quiet so far has small errors, and large scores when it wakes up.
     usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
     error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]
+    apart = float(smoothed.rows[-1] - smoothed.rows[0]) / max(len(seen) - 1, 1)
+    windows = float(independent_windows(seen, apart).sum())
+    size = (target - smoothed.point).abs() / error
+    size = size / ((size * seen).sum((0, 2)) / seen.sum((0, 2)).clamp(min=1))[:, None].clamp(1e-9)
+    powers = fit_powers(smoothed.factors, size, seen > 0, windows)
+    error = error * apply(smoothed.factors, powers)  # [B, H, N]
     usual = usual.clamp(min=1e-12)
     sizes = ((target - smoothed.point).abs() / usual * seen).sum((0, 2))
     width = sizes / (error / usual * seen).sum((0, 2)).clamp(min=1e-12)
     width = torch.where(width > 0, width, width.mean()).clamp(min=1e-3)
     # Few windows say little: they count beside normal errors that are as large as those so far.
-    windows = float(independent_windows(seen).sum())
     trust = windows / (windows + NORMAL_WINDOWS)
     width = trust * width + (1 - trust) * torch.maximum(width, torch.ones_like(width))
     width, score = _running_mean(width), (target - smoothed.point) / error
     shape = (score / width[:, None])[seen > 0]
     if not len(shape):
-        return walk_quantiles(steps, quantiles)
+        return walk_quantiles(steps, quantiles), powers
     shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
     levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
     levels = trust * levels + (1 - trust) * normal_quantiles(quantiles)
-    return (width[:, None] * levels).float()
+    return (width[:, None] * levels).float(), powers
 
 
 def is_mature(tested: Tensor, most: Tensor) -> Tensor:
-    """Tell where at least half of the values of a series were known, and some had tested it."""
-    return ((tested > 0) | (most == 0)) & (2 * tested >= most)
+    """Tell where at least half of the values of a series were known, and some had tested it.
+
+    If none ever tested it, the series need only have changed: otherwise an error, once it changes,
+    is any multiple of the errors so far. One that never changes counts if no series does.
+    """
+    half = (tested > 0) & (2 * tested >= most)
+    return torch.where(most > 0, half, tested >= most.amax().clamp(max=0))
 
 
 def normal_quantiles(quantiles: Sequence[float]) -> Float[Tensor, "quantiles"]:
@@ -273,14 +295,18 @@ class Rehearsal:
     smoothed: Smoothed
 
     @classmethod
-    def make(cls, plan: Plan, panel: Panel, windows: Windows, validation: Windows) -> "Rehearsal":
+    def make(
+        cls, plan: Plan, panel: Panel, windows: Windows, validation: Windows, prior: Prior
+    ) -> "Rehearsal":
         """Choose the windows, and smooth once for all of them."""
         windows, validation = (
             sample_windows(recent(each), plan.quantiles) if len(each) else each
             for each in (windows, validation)
         )
         rows = torch.cat([windows.starts, validation.starts]).unique().cpu() + plan.lookback
-        return cls(windows, validation, smooth_panel(panel, plan.seasons, plan.horizon, rows))
+        return cls(
+            windows, validation, smooth_panel(panel, plan.seasons, plan.horizon, rows, prior)
+        )
 
     def count_mature(
         self, forecasts: Iterable[tuple[Batch, Outputs]]
@@ -301,6 +327,7 @@ def make_blend(
     scaler: Scaler,
     training: Windows | None,
     rehearsal: Rehearsal | None,
+    prior: Prior,
     start_step: int,
 ) -> tuple[Plan, Blend]:
     """Choose how the network is mixed with smoothing; return that, and the plan that tells it."""
@@ -310,6 +337,8 @@ def make_blend(
         torch.zeros(series),
         torch.ones(3, series),
         walk_quantiles(plan.horizon, plan.quantiles),
+        torch.zeros(FACTORS),
+        prior.float(),
         plan.seasons,
     )
     if rehearsal is None:
@@ -320,7 +349,8 @@ def make_blend(
         target, seen = (each.double() for each in _truth(batch))
         target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
         smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
-        blend = replace(blend, spread=error_quantiles(smoothed, target, seen, plan.quantiles))
+        spread, powers = error_quantiles(smoothed, target, seen, plan.quantiles)
+        blend = replace(blend, spread=spread, powers=powers.float())
     if not plan.trained or training is None:
         return replace(plan, network_share=0.0), blend
     blend = replace(blend, usual=usual_extremes(training))
@@ -347,6 +377,7 @@ def smooth_panel(
     seasons: Sequence[int],
     horizon: int,
     rows: Tensor,
+    prior: Prior,
     wanted: np.ndarray | None = None,
 ) -> Smoothed:
     """Run smoothing over a panel and forecast after its first ``rows`` rows.
@@ -358,17 +389,27 @@ def smooth_panel(
     some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
     values = torch.from_numpy(panel.values[first:until, some])
     observed = torch.from_numpy(panel.observed[first:until, some])
-    done = smooth(values, observed, seasons, horizon, rows.cpu() - first)
+    done = smooth(values, observed, seasons, horizon, rows.cpu() - first, prior)
     if wanted is not None:
 
-        def spread(part: Tensor) -> Tensor:
-            whole = part.new_zeros(*part.shape[:-1], panel.n_series)
+        def spread(part: Tensor, rest: float = 0.0) -> Tensor:
+            whole = part.new_full((*part.shape[:-1], panel.n_series), rest)
             whole[..., some] = part
             return whole
 
         point, error, known, tested = map(spread, done[:4])
-        done = Smoothed(point, error, known, tested, done.rows)
+        done = Smoothed(point, error, known, tested, done.rows, spread(done.factors, 1.0))
     return done._replace(rows=done.rows + first)
+
+
+def panel_prior(plan: Plan, panel: Panel) -> Prior:
+    """Learn the error that is usual of each expert from the last rows of (some of) the series."""
+    rows = min(panel.length, MEMORY)
+    some = np.unique(np.linspace(0, panel.n_series - 1, -(-PRIOR_CELLS // rows)).astype(int))
+    values, observed = (
+        torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
+    )
+    return learn_prior(values, observed, plan.seasons, plan.horizon).float()
 
 
 def recent(windows: Windows) -> Windows:

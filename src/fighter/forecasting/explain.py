@@ -248,6 +248,7 @@ class _Local:
             torch.from_numpy(np.ascontiguousarray(self.panel.observed)),
             self.blend.seasons,
             self.horizon,
+            self.blend.prior,
         )
         self.found: dict[int, Parts] = {}
 

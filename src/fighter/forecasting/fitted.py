@@ -28,6 +28,7 @@ from .blend import (
     Rehearsal,
     make_blend,
     mixed_forecasts,
+    panel_prior,
     smooth_panel,
     weigh_halves,
 )
@@ -197,7 +198,7 @@ class Fitted:
             rows = windows.starts.cpu() + windows.lookback
             with _threads_of_smoothing(panel, wait=False):
                 steps, places = self.plan.horizon, rows + first_row
-                smoothed = smooth_panel(panel, blend.seasons, steps, places, wanted)
+                smoothed = smooth_panel(panel, blend.seasons, steps, places, blend.prior, wanted)
             smoothed = smoothed._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
@@ -330,11 +331,13 @@ def fit_panel(
         weigh_halves(network, validation, start_step)
     blend = rehearsal = None
     if plan.smoothing:
+        with _threads_of_smoothing(panel):
+            prior = panel_prior(plan, panel)
         if windows is not None and validation is not None and len(windows):
             with _threads_of_smoothing(panel):
-                rehearsal = Rehearsal.make(plan, panel, windows, validation)
+                rehearsal = Rehearsal.make(plan, panel, windows, validation, prior)
         plan, blend = make_blend(
-            plan, network, preprocessing.scaler, training, rehearsal, start_step
+            plan, network, preprocessing.scaler, training, rehearsal, prior, start_step
         )
     shifts = None
     if plan.quantiles:

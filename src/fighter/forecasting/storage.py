@@ -24,6 +24,8 @@ from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
 from ..data.forecast_table import LIBRARIES, forecast_table
 from ..data.frequency import season_lengths
 from ..models import MODELS, ModelConfig
+from ..models.local import count_experts
+from ..models.widths import FACTORS
 from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
@@ -33,7 +35,7 @@ from .preprocessing import Preprocessing
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
-_BLEND = ("share", "width_share", "usual", "spread")
+_BLEND = ("share", "width_share", "usual", "spread", "powers", "prior")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -111,6 +113,8 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
         "width_share": (series,),
         "usual": (3, series),
         "spread": (plan.horizon, len(plan.quantiles)),
+        "powers": (FACTORS,),
+        "prior": (count_experts(plan.seasons, plan.horizon),),
     }
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
@@ -119,8 +123,9 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
     for name in ("share", "width_share"):
         if not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
             raise ValueError(f"blend.{name} is no share")
-    if not (tensors["usual"] > 0).all() or min(plan.seasons, default=2) < 2:
-        raise ValueError("blend.usual is not above 0, or a season is shorter than 2 steps")
+    positive = (tensors["usual"] > 0).all() and (tensors["prior"] > 0).all()
+    if not positive or min(plan.seasons, default=2) < 2:
+        raise ValueError("blend.usual or blend.prior is not above 0, or a season is below 2 steps")
     return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._typing import Float
-from .local import LARGEST_LOG, SERIES_AT_ONCE, Bank
+from .local import LARGEST_LOG, SERIES_AT_ONCE, Bank, Prior
 from .smoothing import Observed, Values
 
 
@@ -28,8 +28,15 @@ class Attribution:
     chords from the reference.
     """
 
-    def __init__(self, values: Values, observed: Observed, seasons: Sequence[int], horizon: int):
-        self.values, self.observed = values.double().cpu(), observed.cpu()
+    def __init__(
+        self,
+        values: Values,
+        observed: Observed,
+        seasons: Sequence[int],
+        horizon: int,
+        prior: Prior | None = None,
+    ):
+        self.prior, self.values, self.observed = prior, values.double().cpu(), observed.cpu()
         self.seasons, self.horizon = seasons, horizon
         self.banks: dict[int, Bank] = {}
 
@@ -82,6 +89,6 @@ class Attribution:
     def _run(self, group: int) -> "Bank":
         some = slice(group * SERIES_AT_ONCE, (group + 1) * SERIES_AT_ONCE)
         x, seen = self.values[:, some], self.observed[:, some]
-        bank = Bank(x, seen, self.seasons, self.horizon, [len(x)])
+        bank = Bank(x, seen, self.seasons, self.horizon, [len(x)], self.prior)
         bank.run()
         return bank

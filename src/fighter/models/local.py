@@ -31,6 +31,7 @@ from .smoothing import (
     respond,
     untested_rows,
 )
+from .widths import width_factors
 
 SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
 FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
@@ -38,6 +39,8 @@ FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
 HALF_LIFE = 500.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
+FEW_SERIES = 3.0  # that what is usual on many tables counts as
+WILD = 5.0  # largest error that counts for the others, in units of the median expert
 SHARED_ERRORS = 12.0  # the errors at all steps count as at most so many at each step
 YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
@@ -48,19 +51,26 @@ SERIES_AT_ONCE = 256  # fit into the caches
 CELLS = 2**20  # of experts, series and rows that are scored together
 
 
+Prior = Float[Tensor, "experts"]
+
+
 class Smoothed(NamedTuple):
     """Forecasts made after some rows, in the units of the values."""
 
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
     known: Bool[Tensor, "origins series"]  # False before the first observed value
-    tested: Int[Tensor, "origins series"]  # values so far; 0 as long as none tested it
+    tested: Int[
+        Tensor, "origins series"
+    ]  # values so far; 0 until one tests it, -1 until it changes
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
+    factors: Float[Tensor, "factors origins horizon series"]  # of the error, see ``widths.py``
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
-        return Smoothed(*(each[index] for each in self))
+        parts = [each[index] for each in self[:-1]]
+        return Smoothed(*parts, factors=self.factors[:, index])
 
 
 @torch.no_grad()
@@ -70,10 +80,12 @@ def smooth(
     seasons: Sequence[int],
     horizon: int,
     rows: Int[Tensor, "origins"] | None = None,
+    prior: Prior | None = None,
 ) -> Smoothed:
     """Forecast every series after its first ``rows`` rows (default: after the last row).
 
-    ``rows`` rise. A forecast sees no row after its own.
+    ``rows`` rise. A forecast sees no row after its own. ``prior`` is the error that is usual of
+    each expert (default: on many tables).
     """
     rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
     parts = []
@@ -82,15 +94,35 @@ def smooth(
         observed.cpu().split(SERIES_AT_ONCE, 1),
         strict=True,
     ):
-        bank = Bank(x, seen, seasons, horizon, rows.tolist())
+        bank = Bank(x, seen, seasons, horizon, rows.tolist(), prior)
         parts.append(bank.run())
-    points, errors = zip(*parts, strict=True)
-    seen = observed.cpu()
+    points, errors, surprises = zip(*parts, strict=True)
+    point, seen = torch.cat(points, 2), observed.cpu()
     count = seen.cumsum(0)[rows - 1]
     lowest = torch.where(seen, values.cpu(), torch.inf).cummin(0).values[rows - 1]
     highest = torch.where(seen, values.cpu(), -torch.inf).cummax(0).values[rows - 1]
-    tested = torch.where((highest > lowest) & (count > untested_rows(seasons)), count, 0)
-    return Smoothed(torch.cat(points, 2), torch.cat(errors, 1), count > 0, tested, rows)
+    tested = torch.where(count > untested_rows(seasons), count, 0)
+    tested = torch.where(highest > lowest, tested, -1)
+    main = next(iter(seasons), 1)
+    factors = width_factors(torch.cat(surprises, 1), lowest.double(), point, rows, main)
+    return Smoothed(point, torch.cat(errors, 1), count > 0, tested, rows, factors)
+
+
+@torch.no_grad()
+def learn_prior(values: Values, observed: Observed, seasons: Sequence[int], horizon: int) -> Prior:
+    """Return the error of each expert that is usual on a table, in units of the median expert.
+
+    It is the geometric mean over the series and what is usual on many tables. A single series has
+    only the latter: its own errors count anyway.
+    """
+    bank = Bank(values.double().cpu(), observed.cpu(), seasons, horizon, [len(values)])
+    bank.run()
+    weight = bank.evidence / (bank.evidence + PRIOR_ERRORS)
+    others = (weight.sum(1) - 1).clamp(min=0)
+    logs = bank.ratio.clamp(1 / WILD, WILD).log()
+    mean = (weight * logs).sum(1) / weight.sum(1).clamp(min=1e-9)
+    usual = bank.prior[:, 0].log()
+    return ((others * mean + FEW_SERIES * usual) / (others + FEW_SERIES)).exp()
 
 
 class Bank:
@@ -103,6 +135,7 @@ class Bank:
         seasons: Sequence[int],
         horizon: int,
         rows: Sequence[int],
+        prior: Prior | None = None,
     ):
         # A power of two is exact, and keeps the squares of large and tiny values in range.
         size = torch.where(seen, x, 0.0).abs().amax(0)
@@ -127,25 +160,29 @@ class Bank:
         # A trend in logarithms grows without limit: it needs a season to prove itself on.
         steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
         steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
-        prior = [prior_error(expert) for expert in self.experts]
-        prior += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
+        usual = [prior_error(expert) for expert in self.experts]
+        usual += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
         medians, self.per_scale = len(self.medians.kinds), len(steady)
         # The order of all experts: on values, on logarithms, and medians.
         self.usable = torch.tensor([True] * self.per_scale + steady + [True] * medians)[:, None]
-        self.prior = x.new_tensor([*prior, *prior, *[1.0] * medians])[:, None]
+        prior = x.new_tensor([*usual, *usual, *[1.0] * medians]) if prior is None else prior
+        self.prior = prior.to(x)[:, None]
         self.anchors = sorted({1, -(-self.horizon // 2), self.horizon})
         self.nearness = _nearness(self.anchors, self.horizon).to(x)
         self.weights = x.new_zeros(len(self.anchors), len(self.usable), x.shape[1])
 
-    def run(self) -> tuple[Tensor, Tensor]:
-        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows."""
+    def run(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return forecasts ``[origins, H, N]`` and errors ``[origins, N]`` after the rows.
+
+        Also returns the median error of the experts at each row ``[T, N]``, NaN where unknown.
+        """
         count = self.x.shape[1]
         size = len(self.usable) * count
         block = min(max(CELLS // size, 16), 1024)
         # Forecasts made before a block of the rows in it, for each anchor.
         pending = [self.x.new_full((h, len(self.usable), count), torch.nan) for h in self.anchors]
         total, known, usual = (torch.zeros_like(self.weights) for _ in range(3))
-        points, errors, wanted = [], [], sorted(set(self.rows))
+        points, errors, surprises, wanted = [], [], [], sorted(set(self.rows))
         spread = _mean_deviation(self.x, self.seen)
         for begin in range(0, max(self.rows), block):
             end = min(begin + block, max(self.rows))
@@ -159,6 +196,7 @@ class Bank:
                 made = torch.cat([pending[i], torch.where(ready, paths, torch.nan)])
                 pending[i] = made[-h:].clone()
                 scores.append(self.score(made[: end - begin], begin, scored, h))
+            surprises.append(_mean_over_steps(scores) * self.unit)
             rows = [row for row in wanted if begin < row <= end]
             for row, until in pairwise([begin, *rows, end]):
                 if row > begin:
@@ -169,7 +207,7 @@ class Bank:
                     for sums, part in zip((total, usual, known), parts, strict=True):
                         sums[i] *= 0.5 ** ((until - row) / HALF_LIFE)
                         sums[i] += torch.tensordot(discount, part[row - begin : until - begin], 1)
-        return torch.stack(points), torch.stack(errors)
+        return torch.stack(points), torch.stack(errors), torch.cat(surprises)
 
     def score(
         self, made: Tensor, begin: int, scored: Observed, h: int
@@ -209,8 +247,8 @@ class Bank:
         """
         usable = self.usable & ready[t - self.medians.first]
         usable[self.per_scale : 2 * self.per_scale] &= self.growing[t]
-        shared = _ratio(total.sum(0), usual.sum(0))
-        common = count.sum(0)
+        self.ratio = shared = _ratio(total.sum(0), usual.sum(0))
+        self.evidence = common = count.sum(0)
         lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
         paths = self.join([group.paths(t) for group in self.groups], self.medians.paths(t))
         out = torch.zeros_like(paths[0])
@@ -289,6 +327,20 @@ class Bank:
         plain, logs = torch.cat([*paths], dim).chunk(2, -1)
         logs = logs.clamp(max=LARGEST_LOG).exp() / self.unit
         return torch.cat([plain, logs, medians], dim)
+
+
+def _mean_over_steps(
+    scores: Sequence[tuple[Tensor, Tensor, Tensor]],
+) -> Float[Tensor, "rows series"]:
+    """Return the median error of the experts, averaged over the steps where it is known."""
+    errors = [torch.where((k > 0).any(1), u.amax(1), torch.nan) for _, u, k in scores]
+    return torch.stack(errors).nanmean(0)
+
+
+def count_experts(seasons: Sequence[int], horizon: int) -> int:
+    """Return the number of experts for a table whose seasons have these lengths."""
+    nothing = torch.zeros(1, 1, dtype=torch.float64)
+    return len(Bank(nothing, nothing > 0, seasons, horizon, [1]).usable)
 
 
 def _discount(rows: int) -> Float[Tensor, "rows"]:
