@@ -31,12 +31,11 @@ from .smoothing import (
     respond,
     untested_rows,
 )
-from .widths import width_factors
+from .widths import HALF_LIFE, width_factors
 
 SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
 FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
-HALF_LIFE = 500.0  # rows after which an error counts half
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
 FEW_SERIES = 3.0  # that what is usual on many tables counts as
@@ -60,9 +59,7 @@ class Smoothed(NamedTuple):
     point: Float[Tensor, "origins horizon series"]
     error: Float[Tensor, "origins series"]  # mean absolute error so far, recent ones first
     known: Bool[Tensor, "origins series"]  # False before the first observed value
-    tested: Int[
-        Tensor, "origins series"
-    ]  # values so far; 0 until one tests it, -1 until it changes
+    tested: Int[Tensor, "origins series"]  # values; 0 until one is a test, -1 until one differs
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
     factors: Float[Tensor, "factors origins horizon series"]  # of the error, see ``widths.py``
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .._typing import Bool, Float, Int
 
-RECENT = 30.0  # rows after which an error counts half
+HALF_LIFE = 500.0  # rows after which an error counts half in the usual error
+RECENT = 30.0  # the same, of recent errors
 FEW = 4.0  # errors that the mean over all counts as
 LARGEST = 8.0  # a factor is at most this, and at least one over it
 LEAST_LEVEL = 0.1  # of the mean level, so that a level of zero has a width
@@ -51,8 +52,14 @@ def width_factors(
         return torch.where(mean > 0, shrunk / mean.clamp(min=1e-300), 1.0)
 
     age = rows[:, None] - 1 - torch.arange(len(error))
-    discount = torch.where(age >= 0, 0.5 ** (age.clamp(min=0) / RECENT), 0.0).to(error)
-    recent = ratio(discount @ error, discount @ known, mean)[:, None].expand_as(point)
+
+    def discounted(half_life: float) -> tuple[Tensor, Tensor]:
+        weight = torch.where(age >= 0, 0.5 ** (age.clamp(min=0) / half_life), 0.0).to(error)
+        return weight @ error, weight @ known
+
+    slow, slow_count = discounted(HALF_LIFE)
+    recent = ratio(*discounted(RECENT), slow / slow_count.clamp(min=1e-9))
+    recent = recent[:, None].expand_as(point)
     phase, steps = torch.ones_like(point), torch.arange(point.shape[1])
     if season > 1:
         # The last row before the forecast with the phase of each step; row -1 has nothing.
