@@ -192,6 +192,16 @@ def test_a_jump_of_the_level_is_followed():
     assert error < 1.3 * (x[-1] - 10).abs().mean()
 
 
+@pytest.mark.parametrize("rows", [12, 24])
+def test_a_jump_is_followed_soon_whatever_was_best_before(rows):
+    """For 488 rows the mean was best; then the level jumps by 20 deviations."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(500, 20)))
+    x[-rows:] += 20
+    error = (smooth(x, all_seen(x), [24], 24).point - 20).abs().mean()
+    assert error < 1.5 * (x[-1] - 20).abs().mean()
+
+
 @pytest.mark.parametrize("season", [4, 7])
 def test_a_repeated_season_is_forecast_exactly(season):
     profile = torch.tensor([3.0, -1.0, 4.0, 1.0, -5.0, 9.0, 2.0], dtype=torch.float64)[:season]

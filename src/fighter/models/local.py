@@ -36,6 +36,8 @@ from .widths import HALF_LIFE, width_factors
 SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of its weight
 FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
+SHIFT_HALF_LIFE = 14.0  # rows, of errors that tell of a jump
+SHIFT = 1.4  # recent errors so many times as large as those before, beside other experts'
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
 PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
 FEW_SERIES = 3.0  # that what is usual on many tables counts as
@@ -179,6 +181,7 @@ class Bank:
         # Forecasts made before a block of the rows in it, for each anchor.
         pending = [self.x.new_full((h, len(self.usable), count), torch.nan) for h in self.anchors]
         total, known, usual = (torch.zeros_like(self.weights) for _ in range(3))
+        late = torch.zeros_like(self.weights[:2])  # recent errors of the first step, and usual ones
         points, errors, surprises, wanted = [], [], [], sorted(set(self.rows))
         spread = _mean_deviation(self.x, self.seen)
         for begin in range(0, max(self.rows), block):
@@ -197,9 +200,14 @@ class Bank:
             rows = [row for row in wanted if begin < row <= end]
             for row, until in pairwise([begin, *rows, end]):
                 if row > begin:
+                    self.excess = _excess(late, total[0], usual[0])
                     points.append(self.forecast(row - 1, ready, total, usual, known) * self.unit)
                     errors.append(self.estimate(known.sum(0).amax(0), spread[row - 1], points[-1]))
-                discount = _discount(until - row).to(self.x)
+                for sums, part in zip(late, scores[0], strict=False):
+                    fade = _discount(until - row, SHIFT_HALF_LIFE)
+                    sums *= 0.5 ** ((until - row) / SHIFT_HALF_LIFE)
+                    sums += torch.tensordot(fade, part[row - begin : until - begin], 1)
+                discount = _discount(until - row, HALF_LIFE)
                 for i, parts in enumerate(scores):
                     for sums, part in zip((total, usual, known), parts, strict=True):
                         sums[i] *= 0.5 ** ((until - row) / HALF_LIFE)
@@ -253,7 +261,7 @@ class Bank:
         for i in range(len(self.anchors)):
             known = count[i] + lean + PRIOR_ERRORS
             ratio = count[i] * _ratio(total[i], usual[i]) + lean * shared
-            ratio = (ratio + PRIOR_ERRORS * self.prior) / known
+            ratio = self.excess * (ratio + PRIOR_ERRORS * self.prior) / known
             ratio = torch.where(usable, ratio, torch.inf)
             power = SHARPNESS * known / (known + FEW_ERRORS)
             weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
@@ -340,9 +348,19 @@ def count_experts(seasons: Sequence[int], horizon: int) -> int:
     return len(Bank(nothing, nothing > 0, seasons, horizon, [1]).usable)
 
 
-def _discount(rows: int) -> Float[Tensor, "rows"]:
+def _discount(rows: int, half_life: float) -> Float[Tensor, "rows"]:
     """Return how much the error of each of the last rows counts."""
-    return 0.5 ** (torch.arange(rows - 1, -1, -1, dtype=torch.float64) / HALF_LIFE)
+    return 0.5 ** (torch.arange(rows - 1, -1, -1, dtype=torch.float64) / half_life)
+
+
+def _excess(late: Tensor, total: Tensor, usual: Tensor) -> Float[Tensor, "experts series"]:
+    """Return how much larger than ever before the recent errors of each expert are, at least 1.
+
+    After a jump of the level, slow experts are wrong for long, whatever they were good for before.
+    Their errors at later steps do not show it yet.
+    """
+    now, before = _ratio(*late), _ratio(total, usual)
+    return (now / (SHIFT * before.clamp(min=1e-9))).clamp(min=1)
 
 
 def _ratio(total: Tensor, usual: Tensor) -> Tensor:
