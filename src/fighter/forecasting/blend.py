@@ -45,10 +45,10 @@ class Blend:
         usual: what the training windows held at most of :func:`window_extremes`, ``[3, N]``. The
             network's share falls where a window exceeds it: it has not learned from such windows,
             for example after a jump of the level.
-        spread: quantiles of the errors of smoothing, in multiples of its mean error so far,
-            ``[H, Q]``.
-        powers: how much each factor of that mean error counts, see ``models/widths.py``.
-        prior: the error that is usual of each expert of smoothing.
+        spread: quantiles of the errors of smoothing, in multiples of the expected error ``[H, Q]``:
+            the mean error so far, times the factors in ``models/widths.py``.
+        powers: power of each of these factors.
+        prior: usual error of each expert of smoothing.
         seasons: lengths of the seasons that smoothing knows.
     """
 
@@ -216,9 +216,9 @@ def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> 
 def error_quantiles(
     smoothed: Smoothed, target: Points, seen: Points, quantiles: Sequence[float]
 ) -> tuple[Float[Tensor, "horizon quantiles"], Float[Tensor, "factors"]]:
-    """Return the quantiles of the errors of smoothing, in multiples of its mean error so far.
+    """Return the quantiles of the errors of smoothing, in multiples of the expected error.
 
-    Also returns how much each factor of that error counts.
+    Also returns the power of each factor of the expected error.
 
     The shape of the distribution is taken over all steps and series, its width by step. Only the
     second half of each series counts: before, little was known of it. Without any errors, they are
@@ -403,7 +403,7 @@ def smooth_panel(
 
 
 def panel_prior(plan: Plan, panel: Panel) -> Prior:
-    """Learn the error that is usual of each expert from the last rows of (some of) the series."""
+    """Learn the usual error of each expert from the last rows of (some of) the series."""
     rows = min(panel.length, MEMORY)
     some = np.unique(np.linspace(0, panel.n_series - 1, -(-PRIOR_CELLS // rows)).astype(int))
     values, observed = (

@@ -37,10 +37,10 @@ SHARPNESS = 20.0  # an expert with errors 1 % larger than the best has 0.82 of i
 FAMILY_SHARPNESS = 4.0  # the same of all autoregressions, and of all other experts
 FEW_TO_CHOOSE = 10.0  # with this many errors, that is halved
 SHIFT_HALF_LIFE = 14.0  # rows, of errors that tell of a jump
-SHIFT = 1.4  # recent errors so many times as large as those before, beside other experts'
+SHIFT = 1.4  # an expert loses weight once its relative error grows by more than this factor
 FEW_ERRORS = 2.0  # with this many errors, the sharpness is halved
-PRIOR_ERRORS = 8.0  # that what is usual of an expert counts as
-FEW_SERIES = 3.0  # that what is usual on many tables counts as
+PRIOR_ERRORS = 8.0  # number of errors that the prior of an expert counts as
+FEW_SERIES = 3.0  # number of series that the prior from many tables counts as
 WILD = 5.0  # largest error that counts for the others, in units of the median expert
 SHARED_ERRORS = 12.0  # the errors at all steps count as at most so many at each step
 YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
@@ -51,8 +51,8 @@ LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 256  # fit into the caches
 CELLS = 2**20  # of experts, series and rows that are scored together
 
-
 Prior = Float[Tensor, "experts"]
+States = Float[Tensor, "experts series"]
 
 
 class Smoothed(NamedTuple):
@@ -83,8 +83,8 @@ def smooth(
 ) -> Smoothed:
     """Forecast every series after its first ``rows`` rows (default: after the last row).
 
-    ``rows`` rise. A forecast sees no row after its own. ``prior`` is the error that is usual of
-    each expert (default: on many tables).
+    ``rows`` rise. A forecast sees no row after its own. ``prior`` is the usual error of each expert
+    (default: that on many tables).
     """
     rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
     parts = []
@@ -109,9 +109,9 @@ def smooth(
 
 @torch.no_grad()
 def learn_prior(values: Values, observed: Observed, seasons: Sequence[int], horizon: int) -> Prior:
-    """Return the error of each expert that is usual on a table, in units of the median expert.
+    """Return the usual error of each expert on a table, in units of the median expert.
 
-    It is the geometric mean over the series and what is usual on many tables. A single series has
+    It is the geometric mean over the series and the prior from many tables. A single series has
     only the latter: its own errors count anyway.
     """
     bank = Bank(values.double().cpu(), observed.cpu(), seasons, horizon, [len(values)])
@@ -203,15 +203,12 @@ class Bank:
                     self.excess = _excess(late, total[0], usual[0])
                     points.append(self.forecast(row - 1, ready, total, usual, known) * self.unit)
                     errors.append(self.estimate(known.sum(0).amax(0), spread[row - 1], points[-1]))
-                for sums, part in zip(late, scores[0], strict=False):
-                    fade = _discount(until - row, SHIFT_HALF_LIFE)
-                    sums *= 0.5 ** ((until - row) / SHIFT_HALF_LIFE)
-                    sums += torch.tensordot(fade, part[row - begin : until - begin], 1)
-                discount = _discount(until - row, HALF_LIFE)
+                some = slice(row - begin, until - begin)
+                for sums, part in zip(late, scores[0][:2], strict=True):
+                    _add_discounted(sums, part[some], SHIFT_HALF_LIFE)
                 for i, parts in enumerate(scores):
                     for sums, part in zip((total, usual, known), parts, strict=True):
-                        sums[i] *= 0.5 ** ((until - row) / HALF_LIFE)
-                        sums[i] += torch.tensordot(discount, part[row - begin : until - begin], 1)
+                        _add_discounted(sums[i], part[some], HALF_LIFE)
         return torch.stack(points), torch.stack(errors), torch.cat(surprises)
 
     def score(
@@ -348,16 +345,20 @@ def count_experts(seasons: Sequence[int], horizon: int) -> int:
     return len(Bank(nothing, nothing > 0, seasons, horizon, [1]).usable)
 
 
-def _discount(rows: int, half_life: float) -> Float[Tensor, "rows"]:
-    """Return how much the error of each of the last rows counts."""
-    return 0.5 ** (torch.arange(rows - 1, -1, -1, dtype=torch.float64) / half_life)
+def _add_discounted(
+    sums: States, part: Float[Tensor, "rows experts series"], half_life: float
+) -> None:
+    """Add rows to discounted sums, in place: after ``half_life`` rows an entry counts half."""
+    weight = 0.5 ** (torch.arange(len(part), -1, -1, dtype=torch.float64) / half_life)
+    sums *= weight[0]
+    sums += torch.tensordot(weight[1:], part, 1)
 
 
 def _excess(late: Tensor, total: Tensor, usual: Tensor) -> Float[Tensor, "experts series"]:
-    """Return how much larger than ever before the recent errors of each expert are, at least 1.
+    """Return how far the recent errors of each expert exceed its earlier ones, at least 1.
 
-    After a jump of the level, slow experts are wrong for long, whatever they were good for before.
-    Their errors at later steps do not show it yet.
+    Both are relative to the median expert. After a jump of the level, slow experts stay wrong for
+    long, however good they were before. Their errors at later steps do not show it yet.
     """
     now, before = _ratio(*late), _ratio(total, usual)
     return (now / (SHIFT * before.clamp(min=1e-9))).clamp(min=1)

@@ -107,7 +107,7 @@ class Smoothers:
         self.alpha, self.damping, self.drift = column("level"), column("damping"), column("drift")
         self.beta, self.gamma = self.alpha * column("trend"), column("seasonal")
         self.steps = np.arange(1, horizon + 1)
-        self.reach = torch.from_numpy((self.damping**self.steps).cumsum(1))  # [E, H]
+        self.reach = (self.damping**self.steps).cumsum(1)  # [E, H]
         level, slope, profile = (
             part.numpy()
             for part in _first_states(x, seen, torch.from_numpy(self.begin), self.season)
@@ -172,7 +172,7 @@ class Smoothers:
 
     def path(self, h: int) -> Float[Tensor, "rows experts series"]:
         """Forecast step h after each row of the last block."""
-        y = self.levels + self.reach[:, h - 1 : h].numpy() * self.trends
+        y = self.levels + self.reach[:, h - 1 : h] * self.trends
         y += self.drift * (self.slope[1:, None] * (h / 2))
         if self.season > 1:
             place = self._place(h)
@@ -182,7 +182,7 @@ class Smoothers:
     def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
         """Forecast all steps after row t of the last block."""
         i = t - self.first
-        y = self.levels[i][:, None] + self.reach[..., None].numpy() * self.trends[i][:, None]
+        y = self.levels[i][:, None] + self.reach[..., None] * self.trends[i][:, None]
         y += self.drift[:, None] * (self.steps[:, None] * (self.slope[1 + i] / 2))
         if self.season > 1:
             y += self.profiles[[i + self._place(h) for h in self.steps.tolist()]].swapaxes(0, 1)

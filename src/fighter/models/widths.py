@@ -36,7 +36,7 @@ def width_factors(
     the forecast above the lowest value so far.
 
     Args:
-        surprise: mean error of the experts at each row; NaN where it is unknown.
+        surprise: median error of the experts at each row; NaN where it is unknown.
         lowest: lowest value before each forecast.
         point: the forecasts.
         rows: a forecast is made after so many rows.
@@ -44,7 +44,7 @@ def width_factors(
     """
     known = ~surprise.isnan()
     error, known = torch.where(known, surprise, 0.0), known.to(surprise)
-    count, total = (_before(each.cumsum(0), rows) for each in (known, error))
+    count, total = (each.cumsum(0)[rows - 1] for each in (known, error))
     mean = total / count.clamp(min=1)
 
     def ratio(total: Tensor, count: Tensor, mean: Tensor) -> Tensor:
@@ -83,8 +83,8 @@ def fit_powers(
     """Fit how much each factor counts: its power, from 0 to 1.
 
     Errors follow a Laplace distribution whose width is the product of the factors with their
-    powers. Its likelihood is concave, so Newton's method finds the maximum; single
-    odd errors are cut off.
+    powers. Its likelihood is concave, so Newton's method finds the maximum. Single odd errors are
+    cut off.
 
     Args:
         factors: see :func:`width_factors`.
@@ -113,11 +113,6 @@ def fit_powers(
 def apply(factors: Factors, powers: Float[Tensor, "factors"]) -> Float[Tensor, "..."]:
     """Return the product of the factors, each to its power."""
     return (powers.to(factors)[:, None, None, None] * factors.log()).sum(0).exp()
-
-
-def _before(sums: Tensor, rows: Int[Tensor, "origins"]) -> Tensor:
-    """Return sums over all rows before each origin."""
-    return sums[rows - 1]
 
 
 def _phase_sums(x: Float[Tensor, "time series"], season: int) -> Float[Tensor, "later series"]:
