@@ -15,6 +15,7 @@ from .protocol import CLASSES, Table
 from .store import Row
 
 NEAR = 1.02  # a model within 2 % of the best of a table shares its place
+FAR = 1.10  # a model that is more than 10 % behind is named
 TITLES = {
     "fighter": "Fighter",
     "fighter+future": "Fighter with future covariates",
@@ -48,6 +49,8 @@ tables where no model that was run on all tables is more than 2 % better. Relati
 as relative MASE for the quantile loss over the quantiles 0.1 to 0.9. Coverage is the share of true
 values inside the 80 % and 95 % intervals, averaged over tables. Seconds are the median over tables
 for fitting and forecasting once, on the machines named below.
+
+{chosen}
 
 ![Relative MASE of each table, for {shown}]({picture})
 
@@ -130,6 +133,37 @@ def firsts(scores: Scores, full: Sequence[str]) -> dict[str, float]:
     return shares
 
 
+def against_chosen(rows: Sequence[Row], model: str, peers: Sequence[str]) -> dict[str, float]:
+    """Return a model's MASE by that of the peer that was best on the other windows of a table.
+
+    This is the peer that could have been chosen beforehand; the best one of a window is partly
+    luck. Tables with a single window have no other windows and are left out.
+    """
+    scores: dict[str, dict[str, dict[int, Row]]] = {}
+    for row in rows:
+        if row["seed"] == 0 and row["mase"] is not None:
+            scores.setdefault(row["table"], {}).setdefault(row["model"], {})[row["window"]] = row
+    ratios = {}
+    for table, models in scores.items():
+        windows = models.get(model, {})
+        known = [name for name in peers if set(windows) <= set(models.get(name, {}))]
+        if len(windows) < 2 or not known:
+            continue
+        ours = theirs = 0.0
+        for window, row in windows.items():
+            others = [other for other in windows if other != window]
+            chosen = min(known, key=lambda name: _mean_mase(models[name], others))
+            ours += row["mase"] * row["scored"]
+            theirs += models[chosen][window]["mase"] * row["scored"]
+        ratios[table] = ours / theirs
+    return ratios
+
+
+def _mean_mase(rows: Mapping[int, Row], windows: Sequence[int]) -> float:
+    some = [rows[window] for window in windows]
+    return sum(row["mase"] * row["scored"] for row in some) / sum(row["scored"] for row in some)
+
+
 def write_page(results: Path, zoo: Path, docs: Path) -> None:
     """Write zoo.md and its picture into ``docs``."""
     stored = store.read(results)
@@ -143,6 +177,7 @@ def write_page(results: Path, zoo: Path, docs: Path) -> None:
         tables=len(tables),
         summary=_summary(scores, full),
         table=_markdown(scores, tables, order, firsts(scores, full)),
+        chosen=_chosen(stored["rows"], scores, full),
         shown=shown,
         picture=PICTURE,
         missing=_missing(stored["rows"], order),
@@ -195,6 +230,39 @@ def _markdown(
     seconds = [statistics.median(t["seconds"] for t in scores[model].values()) for model in order]
     lines.append(["seconds", *(f"{value:.2g}" for value in seconds)])
     return markdown(["tables", *(TITLES[model] for model in order)], lines)
+
+
+def _chosen(rows: Sequence[Row], scores: Scores, full: Sequence[str]) -> str:
+    """Say how Fighter compares with models that could have been chosen beforehand."""
+    peers = [name for name in full if name not in store.FIGHTER]
+    if "fighter" not in scores or "seasonal_naive" not in peers:
+        return ""
+    ratios = against_chosen(rows, "fighter", peers)
+    near = sum(ratio <= NEAR for ratio in ratios.values()) / len(ratios)
+    far = sorted((t for t, ratio in ratios.items() if ratio > FAR), key=lambda t: -ratios[t])
+    listed = ", ".join(f"`{table}` ({ratios[table]:.2f})" for table in far) or "none"
+    naive = {(r["table"], r["window"]): r["wape"] for r in rows if r["model"] == "seasonal_naive"}
+    point = _relative_to_point(rows, naive)
+    return (
+        "The best of several models is known only afterwards, and with few values it is partly "
+        "luck. Beside the model that was best on the *other* windows of a table, the one that "
+        f"somebody could have chosen, Fighter's MASE is {geometric(list(ratios.values())):.2f} "
+        f"times as large in the geometric mean over {len(ratios)} tables, smaller or within 2 % "
+        f"on {100 * near:.0f} % of them, and more than 10 % larger on: {listed}. "
+        "The WQL of seasonal naive is that of its normal intervals; beside its point forecast "
+        f"alone, Fighter's relative WQL is {point:.3f}."
+    )
+
+
+def _relative_to_point(rows: Sequence[Row], naive: Mapping[tuple[str, int], float]) -> float:
+    """Return Fighter's quantile loss by that of the point forecast of seasonal naive."""
+    sums: dict[str, list[float]] = {}
+    for row in rows:
+        if row["model"] == "fighter" and row["wql"] is not None:
+            both = sums.setdefault(row["table"], [0.0, 0.0])
+            both[0] += row["wql"] * row["size"]
+            both[1] += naive[row["table"], row["window"]] * row["size"]
+    return geometric([own / point for own, point in sums.values()])
 
 
 def _missing(rows: Sequence[Row], order: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.zoo import protocol, store
 from benchmarks.zoo.fighter_run import match
-from benchmarks.zoo.page import combine, geometric, write_page
+from benchmarks.zoo.page import against_chosen, combine, geometric, write_page
 
 ENTRY = {
     "series": 2,
@@ -231,15 +231,29 @@ def test_windows_count_by_their_series():
     assert geometric([0.5, 2.0]) == pytest.approx(1)
 
 
+def test_a_peer_is_chosen_on_the_other_windows():
+    def rows(model, *scores):
+        row = {"model": model, "table": "t", "seed": 0, "scored": 1}
+        return [row | {"window": i, "mase": score} for i, score in enumerate(scores)]
+
+    # Each peer is the best in one window, but the other window speaks for the other peer.
+    some = rows("fighter", 1.0, 2.0) + rows("flair", 4.0, 1.0) + rows("autoets", 1.0, 4.0)
+    assert against_chosen(some, "fighter", ["flair", "autoets"]) == {"t": 3 / 8}
+    assert against_chosen(some, "fighter", ["autotheta"]) == {}
+    assert against_chosen(rows("fighter", 1.0) + rows("flair", 1.0), "fighter", ["flair"]) == {}
+
+
 def test_the_page_shows_models_and_classes(run, zoo, tmp_path):
     run(Model())
     stored = store.read(run.places.results)
     peers = [row | {"model": "flair", "mase": row["naive_mase"] / 2} for row in stored["rows"]]
+    peers += [row | {"model": "seasonal_naive"} for row in stored["rows"]]
     store.add(run.places, peers, {})
     write_page(run.places.results, zoo, tmp_path / "docs")
     page = (tmp_path / "docs" / "zoo.md").read_text()
     assert "Development numbers: these are the 2 tables" in page
-    assert "| tables | Fighter | FLAIR |" in page
+    assert "| tables | Fighter | seasonal naive | FLAIR |" in page
     assert "| no calendar (1) |" in page
     assert "| 0.500 |" in page
+    assert "on 0 % of them" in page  # Fighter's rows here are those of seasonal naive
     assert (tmp_path / "docs" / "zoo" / "tables.png").stat().st_size > 1000
