@@ -207,7 +207,7 @@ def test_the_plan_tells_shares_and_errors(model):
 def test_a_new_series_has_the_mean_share():
     share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
     blend = Blend(share, share / 2, usual, torch.ones(6, 2), *POWERS, ())
-    other = blend.select([1, None])
+    other = blend.select([1, -1])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
     assert other.width_share.tolist() == pytest.approx([0.3, 0.2])
     assert other.usual.tolist() == [[2, 2], [3, 4], [1, 1]]

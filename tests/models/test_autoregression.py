@@ -19,7 +19,7 @@ def waves(rows: int = 120, series: int = 3, seed: int = 0) -> torch.Tensor:
 
 def fitted(x: torch.Tensor, seasons=(), horizon: int = 6, seen=None) -> Autoregressions:
     seen = torch.ones_like(x, dtype=torch.bool) if seen is None else seen
-    found = Autoregressions(x, seen, seasons, horizon, [len(x)])
+    found = Autoregressions(x, seen, seasons, horizon, [len(x)], make_kinds(seasons))
     for end in (len(x) // 3, len(x)):
         found.advance(end)
     return found
@@ -41,7 +41,9 @@ def oracle(x: np.ndarray, lags: list[int], difference: int) -> tuple[np.ndarray,
 @pytest.mark.parametrize(("difference", "seasons"), [(0, ()), (1, ()), (4, (4,)), (0, (4,))])
 def test_the_weights_are_those_of_ridge_regression(difference, seasons):
     x = waves(40, 1)
-    found = Autoregressions(x, torch.ones_like(x, dtype=torch.bool), seasons, 6, [40])
+    found = Autoregressions(
+        x, torch.ones_like(x, dtype=torch.bool), seasons, 6, [40], make_kinds(seasons)
+    )
     weights = found.fit(39)
     which = make_kinds(seasons).index(Kind(difference))
     lags = choose_features(40, seasons, Kind(difference))[0].tolist()
@@ -85,7 +87,9 @@ def test_sums_that_move_on_equal_those_computed_anew(monkeypatch):
     weights, cut = fitted(x).fit(199), fitted(x[140:]).fit(59)
     # Rows before the cut explain its first values, so only the second fit lacks some.
     assert torch.equal(weights.lags, cut.lags)
-    anew = Autoregressions(x, torch.ones_like(x, dtype=torch.bool), (), 6, [200]).fit(199)
+    anew = Autoregressions(
+        x, torch.ones_like(x, dtype=torch.bool), (), 6, [200], make_kinds(())
+    ).fit(199)
     torch.testing.assert_close(weights.weight, anew.weight, rtol=1e-8, atol=1e-8)
     torch.testing.assert_close(weights.intercept, anew.intercept, rtol=1e-8, atol=1e-8)
 

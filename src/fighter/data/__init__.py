@@ -6,6 +6,7 @@ from .frames import future_values, to_panel
 from .frequency import Frequency
 from .notes import DataNote
 from .panel import Panel, Scheme
+from .sampling import SampledWindows
 from .scaling import Scaler
 from .splits import Split
 from .time_axis import TimeAxis
@@ -18,6 +19,7 @@ __all__ = [
     "GridLoad",
     "Link",
     "Panel",
+    "SampledWindows",
     "Scaler",
     "Scheme",
     "Split",

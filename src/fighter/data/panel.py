@@ -116,9 +116,12 @@ class Panel:
             what = f"{len(unknown)} of {len(ids)} series are not in the panel"
             reason = f"{what}, the first is {unknown[0]!r}; it has {listing(self.ids, 5)}"
             raise FighterError(reason, argument="ids")
-        columns = [place[name] for name in ids]
+        return self.take(np.array([place[name] for name in ids], np.int64))
+
+    def take(self, columns: np.ndarray) -> "Panel":
+        """Take the series at these places, in that order."""
         return replace(
-            self, ids=tuple(ids),
+            self, ids=tuple(self.ids[i] for i in columns.tolist()),
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
             ends=self.ends[columns], begins=self.begins[columns],

@@ -118,26 +118,43 @@ class Windows:
         most, batch = MOST_AT_ONCE.get(self.device.type, MOST_AT_ONCE["cpu"])
         return min(batch, max(most // cells, 1))
 
-    def gather(self, index: Tensor) -> Batch:
-        """Copy the windows number ``index [B]``."""
+    def select(self, series: Tensor) -> "Windows":
+        """Take the series number ``series``, in that order."""
+
+        def part(rows: Tensor | None) -> Tensor | None:
+            return None if rows is None else rows[:, series.to(rows.device)]
+
+        return replace(
+            self, values=self.values[:, series], observed=part(self.observed),
+            past_covariates=part(self.past_covariates),
+            future_covariates=part(self.future_covariates),
+            bounds=part(self.bounds), floor=part(self.floor),
+            given_bounds=part(self.given_bounds), origins=part(self.origins),
+        )  # fmt: skip
+
+    def gather(self, index: Tensor, series: Tensor | None = None) -> Batch:
+        """Copy the windows number ``index [B]``, of the series number ``series`` (default: all)."""
         start = self.starts[index.to(self.starts.device)]
         size = self.lookback + self.horizon
-        past, future = _cut(self.values, start, size).split([self.lookback, self.horizon], dim=1)
+        past, future = _cut(self.values, start, size, series).split(
+            [self.lookback, self.horizon], dim=1
+        )
         past_observed = future_observed = None
         if self.observed is not None:
-            seen = _cut(self.observed, start, size)
+            seen = _cut(self.observed, start, size, series)
             past_observed, future_observed = seen.split([self.lookback, self.horizon], dim=1)
         if self.origins is not None:
-            first = start[:, None] + self.lookback
-            counted = ((first >= self.origins[0]) & (first <= self.origins[1]))[:, None]
+            first, (earliest, last) = start[:, None] + self.lookback, _part(self.origins, series)
+            counted = ((first >= earliest) & (first <= last))[:, None]
             counted = counted.expand(-1, self.horizon, -1)
             future_observed = counted if future_observed is None else future_observed & counted
         return Batch(
             past, future, past_observed, future_observed, start,
-            _cut(self.past_covariates, start, self.lookback),
-            _cut(self.future_covariates, start, size),
+            _cut(self.past_covariates, start, self.lookback, series),
+            _cut(self.future_covariates, start, size, series),
             _cut(self.calendar, start, size),
-            self.bounds, self.floor, self.given_bounds,
+            _part(self.bounds, series), _part(self.floor, series),
+            _part(self.given_bounds, series),
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
@@ -159,16 +176,30 @@ def split_batches(
 
 
 @overload
-def _cut(rows: Tensor, start: Tensor, size: int) -> Tensor: ...
+def _part(rows: Tensor, series: Tensor | None) -> Tensor: ...
 @overload
-def _cut(rows: None, start: Tensor, size: int) -> None: ...
-def _cut(rows: Tensor | None, start: Tensor, size: int) -> Tensor | None:
+def _part(rows: None, series: Tensor | None) -> None: ...
+def _part(rows: Tensor | None, series: Tensor | None) -> Tensor | None:
+    """Take some series from ``[2, N]``, or all."""
+    return rows if rows is None or series is None else rows[:, series]
+
+
+@overload
+def _cut(rows: Tensor, start: Tensor, size: int, series: Tensor | None = None) -> Tensor: ...
+@overload
+def _cut(rows: None, start: Tensor, size: int, series: Tensor | None = None) -> None: ...
+def _cut(
+    rows: Tensor | None, start: Tensor, size: int, series: Tensor | None = None
+) -> Tensor | None:
     """Copy ``size`` rows from each ``start [B]``: ``[T, ...]`` to ``[B, size, ...]``.
 
     The windows are viewed as overlapping blocks of one tensor, so that each is copied as a whole,
-    in half the time of gathering row by row.
+    in half the time of gathering row by row. Of some series, only their cells are copied.
     """
     if rows is None:
         return None
+    if series is not None:
+        steps = start[:, None] + torch.arange(size, device=start.device)
+        return rows[steps[..., None], series]
     shape = (len(rows) - size + 1, size, *rows.shape[1:])
     return rows.as_strided(shape, (rows.stride(0), *rows.stride()))[start]

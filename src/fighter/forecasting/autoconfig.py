@@ -11,15 +11,17 @@ import numpy as np
 
 from ..data.panel import Panel
 from ..errors import FighterError
-from ..models import Fighter, ModelConfig
+from ..models import Fighter, ModelConfig, Task
 from ..models.autoregression import MEMORY
 from ..models.naive import SeasonalNaive
+from ..training.parallel import own_random_state
 from .config import Config
 
 MEMBERS = 2
 SMALL = 30_000  # observed training values
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
-MANY_SERIES = 500  # above this, one member and a graph drawn from the input
+MANY_SERIES = 500  # above this, weights belong to no series, and a step takes some of them
+SERIES_AT_ONCE, STEPS = 128, 250  # of a step, and steps of an epoch, if there are many series
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Plan:
     seasons: tuple[int, ...] = ()  # that smoothing knows
     trained: bool = True  # False if the rows are too few for a network
     learn_all: bool = False  # at the end, learn again from all rows, validation rows too
+    series_at_once: int = 0  # in a training step; 0 stands for all
     network_share: float = 1.0  # mean over the series; the rest is smoothing
     errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
 
@@ -67,13 +70,15 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     if config.quantile_levels and not validation and (not smoothing or config.validation == 0):
         raise no_calibration(config, panel, lookback)
     values = int(panel.observed[:rows].sum())
-    batch_size = training.batch_size or choose_batch(panel.n_series, values)
-    steps = max(-(-(rows - lookback - horizon + 1) // batch_size), 1)
-    trainable = config.model_config.trainable
-    epochs, patience = choose_epochs(steps, values) if trainable else (1, 1)
     model = choose_model(config.model_config, panel.n_series, values)
-    if frame.cycle == "auto" and trainable:
+    trainable = model.trainable
+    some = choose_series_at_once(model, panel.n_series, cycle)
+    if frame.cycle == "auto" and trainable and not some:
         cycle = choose_period(panel, rows)
+    batch_size = training.batch_size or choose_batch(some or panel.n_series, values)
+    steps = max(-(-(rows - lookback - horizon + 1) // batch_size), 1)
+    steps = STEPS if some else steps
+    epochs, patience = choose_epochs(steps, values) if trainable else (1, 1)
     return Plan(
         lookback=lookback,
         horizon=horizon,
@@ -96,7 +101,20 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         seasons=smoothing_seasons(panel) if smoothing else (),
         trained=not smoothing or enough_to_train(panel, rows, lookback, horizon),
         learn_all=smoothing and validation > 0 and learns_all(config, values),
+        series_at_once=some,
     )
+
+
+def choose_series_at_once(model: ModelConfig, series: int, cycle: int | None) -> int:
+    """Return how many of many series a training step takes; 0 for all.
+
+    Weights that belong to series would be trained too seldom: such a network takes all.
+    """
+    if series <= MANY_SERIES or cycle or not model.trainable:
+        return 0
+    with own_random_state():
+        core = model.build(Task(lookback=8, horizon=1, series=2))
+    return 0 if core.series_specific else SERIES_AT_ONCE
 
 
 def learns_all(config: Config, values: int) -> bool:

@@ -28,6 +28,7 @@ FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
 NORMAL_WINDOWS = 5.0  # normal errors count as so many windows that test smoothing
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
+ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
 UNUSUAL = 1.5  # times what the training windows held at most
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -48,7 +49,7 @@ class Blend:
         spread: quantiles of the errors of smoothing, in multiples of the expected error ``[H, Q]``:
             the mean error so far, times the factors in ``models/widths.py``.
         powers: power of each of these factors.
-        prior: usual error of each expert of smoothing.
+        prior: usual error of each expert of smoothing, infinite if it is not run.
         seasons: lengths of the seasons that smoothing knows.
     """
 
@@ -60,21 +61,13 @@ class Blend:
     prior: Float[Tensor, "experts"]
     seasons: tuple[int, ...]
 
-    def select(self, index: Sequence[int | None]) -> "Blend":
-        """Return the blend of other series; None stands for a new one, which gets the mean."""
+    def select(self, index: Sequence[int]) -> "Blend":
+        """Return the blend of other series; -1 stands for a new one, which gets the mean."""
         if list(index) == list(range(len(self.share))):
             return self
-        usual = self.usual.amax(1)
-
-        def chosen(shares: Tensor) -> Tensor:
-            return torch.stack([shares.mean() if i is None else shares[i] for i in index])
-
-        return replace(
-            self,
-            share=chosen(self.share),
-            width_share=chosen(self.width_share),
-            usual=torch.stack([usual if i is None else self.usual[:, i] for i in index], 1),
-        )
+        usual = torch.cat([self.usual, self.usual.amax(1, keepdim=True)], 1)[:, index]
+        share, width_share = (with_mean(each)[index] for each in (self.share, self.width_share))
+        return replace(self, share=share, width_share=width_share, usual=usual)
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
         """Return the forecast of smoothing and its quantiles, scaled.
@@ -104,6 +97,11 @@ class Blend:
         share = self._trust(batch) * self.width_share.to(y)[:, None]
         widths = share * (y - y[..., :1]) + (1 - share) * (local - local[..., :1])
         return point + widths
+
+
+def with_mean(rows: Float[Tensor, "series *rest"]) -> Float[Tensor, "more *rest"]:
+    """Append the mean over the series, which -1 then takes."""
+    return torch.cat([rows, rows.mean(0, keepdim=True)])
 
 
 def mixed_forecasts(
@@ -409,7 +407,8 @@ def panel_prior(plan: Plan, panel: Panel) -> Prior:
     values, observed = (
         torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
     )
-    return learn_prior(values, observed, plan.seasons, plan.horizon).float()
+    most = EXPERTS if panel.n_series >= ENOUGH_SERIES else None
+    return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
 
 
 def recent(windows: Windows) -> Windows:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
+from ..data import Batch, Panel, SampledWindows, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_finished, describe_bounds, to_table_units
 from ..data.columns import listing
 from ..errors import FighterError, check_count, warn_user
@@ -22,7 +22,7 @@ from ..training import Recipe, World, forecast, train
 from ..training.calibration import adjust
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
-from .autoconfig import Plan, check_rows, choose_repeats, continue_plan, make_plan
+from .autoconfig import STEPS, Plan, check_rows, choose_repeats, continue_plan, make_plan
 from .blend import (
     Blend,
     Rehearsal,
@@ -31,6 +31,7 @@ from .blend import (
     panel_prior,
     smooth_panel,
     weigh_halves,
+    with_mean,
 )
 from .config import MAY_CHANGE, Config
 from .forecast import Forecast
@@ -47,6 +48,8 @@ from .preprocessing import (
 Change = Callable[[ForecastNet], ForecastNet]
 
 FEW_SERIES = 256  # that smoothing takes on one thread
+JUDGES = 512  # series that choose and calibrate, if there are many
+SERIES_AT_ONCE = 1024  # that are forecast together, if there are many
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,14 +164,15 @@ class Fitted:
         y = np.zeros((steps, series, 1 + len(self.plan.quantiles)))
         for until, known, ending in group_by_end(self.config, panel, future):
             times[:, ending] = panel.freq.future(int(until.times[-1]), steps)[:, None]
-            y[:, ending] = self._outputs_after(until, known, ending)[:, ending]
+            y[:, ending] = self._outputs_of(until, known, ending)
         return self._to_forecast(panel, times, y)
 
     def forecast_known(self, panel: Panel, known: np.ndarray) -> Forecast:
         """Forecast the steps after the last row; ``known`` holds their covariates ``[H, N, F]``."""
         times = panel.freq.future(int(panel.times[-1]), self.plan.horizon)
         times = np.repeat(times[:, None], panel.n_series, 1)
-        return self._to_forecast(panel, times, self._outputs_after(panel, known))
+        every = np.ones(panel.n_series, bool)
+        return self._to_forecast(panel, times, self._outputs_of(panel, known, every))
 
     def finish(self, y: Tensor, batch: Batch, ids: tuple, scaler: Scaler) -> np.ndarray:
         """Calibrate and sort the quantiles, clamp, and convert to the units of the table.
@@ -206,8 +210,7 @@ class Fitted:
         """Return how network and smoothing are mixed for these series; None if they are not."""
         if self.blend is None:
             return None
-        position = {name: i for i, name in enumerate(self.preprocessing.ids)}
-        return self.blend.select([position.get(name) for name in ids])
+        return self.blend.select(self.preprocessing.places(ids))
 
     def scored_windows(self, panel: Panel, last: int | None = None) -> tuple[Windows, Scaler, int]:
         """Return the windows whose targets lie in the last rows, their scale and start step.
@@ -228,6 +231,18 @@ class Fitted:
         ahead = np.full((len(known), whole.n_series, known.shape[2]), np.nan)
         ahead[:, positions(panel.ids, whole.ids)] = known
         return self.preprocessing.window_after(whole, self.plan, ahead, self.device)
+
+    def _outputs_of(self, panel: Panel, known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        """Return the outputs of the wanted series, ``[H, wanted, 1 + quantiles]``.
+
+        If series do not see each other, only those are forecast, some at a time.
+        """
+        if not self.plan.series_at_once:
+            return self._outputs_after(panel, known, wanted)[:, wanted]
+        places = np.flatnonzero(wanted)
+        parts = np.split(places, range(SERIES_AT_ONCE, len(places), SERIES_AT_ONCE))
+        outputs = [self._outputs_after(panel.take(some), known[:, some]) for some in parts]
+        return np.concatenate(outputs, 1)
 
     def _outputs_after(
         self, panel: Panel, known: np.ndarray, wanted: np.ndarray | None = None
@@ -272,10 +287,7 @@ class Fitted:
         """Return the conformal shifts of the series; new series get the mean of all."""
         if self.conformal_shifts is None:
             return torch.zeros(len(ids), len(self.plan.quantiles))
-        position = {name: i for i, name in enumerate(self.preprocessing.ids)}
-        mean = self.conformal_shifts.mean(0)
-        rows = [self.conformal_shifts[position[i]] if i in position else mean for i in ids]
-        return torch.stack(rows)
+        return with_mean(self.conformal_shifts)[self.preprocessing.places(ids)]
 
 
 def fit_panel(
@@ -311,10 +323,18 @@ def fit_panel(
         windows = preprocessing.windows(panel, plan, device, preprocessing.scaler)
         training, validation = split_windows(windows, panel, rows, held)
         windows = with_targets(windows)
+    whole, every_window, every_training, judged = panel, windows, training, preprocessing
+    if plan.series_at_once:  # only some series choose the epoch and the shares, and calibrate
+        some = np.unique(np.linspace(0, panel.n_series - 1, JUDGES).astype(int))
+        panel, judged = panel.take(some), preprocessing.take(some)
+        windows, training, validation = (
+            each and each.select(torch.from_numpy(some).to(device))
+            for each in (windows, training, validation)
+        )
     history = []
     if plan.trained:
         check_rows(panel, plan.lookback, plan.horizon)
-        if training is None or validation is None or not len(training):
+        if every_training is None or validation is None or not len(every_training):
             raise FighterError("no window has an observed target to train on: give more history")
         if not len(validation) and config.validation is None and plan.model.trainable:
             warn_user(
@@ -323,7 +343,7 @@ def fit_panel(
             )
         settings = f"{plan} warm_start={start is not None}"
         history = _learn(
-            config, plan, panel, start_step, world, network, training, validation,
+            config, plan, whole, start_step, world, network, every_training, validation,
             settings=settings, **places,
         )  # fmt: skip
     network.eval()
@@ -337,27 +357,29 @@ def fit_panel(
             with _threads_of_smoothing(panel):
                 rehearsal = Rehearsal.make(plan, panel, windows, validation, prior)
         plan, blend = make_blend(
-            plan, network, preprocessing.scaler, training, rehearsal, prior, start_step
+            plan, network, judged.scaler, training, rehearsal, prior, start_step
         )
     shifts = None
     if plan.quantiles:
-        shifts = conformal_shifts(
-            plan, preprocessing, network, blend, rehearsal, validation, start_step
-        )
+        shifts = conformal_shifts(plan, judged, network, blend, rehearsal, validation, start_step)
     chosen = bool(history) and history[0]["validation"] is not None  # the number of epochs
-    if plan.learn_all and windows is not None and chosen:
+    if plan.learn_all and every_window is not None and chosen:
         best = min(history, key=lambda record: record["validation"])["epoch"]
-        final = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
+        final = _new_network(config.seed, plan, preprocessing.scaler, whole, change).to(device)
         if network.halves:
             final.reverting.copy_(network.reverting)
         if config.verbose and world.first:
             say(fill(f"again     {best} epochs on all rows, validation rows too"))
-        whole = replace(plan, epochs=best)
-        _learn(config, whole, panel, start_step, world, final, windows, None, settings="")
+        again = replace(plan, epochs=best)
+        _learn(config, again, whole, start_step, world, final, every_window, None, settings="")
         network = final
     # The look-back of every series is kept, also of one that ended long before the others.
     memory = max(plan.lookback, MEMORY if blend else 0)
-    context = panel.slice(max(int(panel.ends.min()) - memory, 0), None)
+    context = whole.slice(max(int(whole.ends.min()) - memory, 0), None)
+    if plan.series_at_once:
+        among = judged.places(whole.ids)
+        blend = blend and blend.select(among)
+        shifts = None if shifts is None else with_mean(shifts)[among]
     return Fitted(config, plan, preprocessing, network, shifts, context, device, history, blend)
 
 
@@ -373,11 +395,16 @@ def _learn(
     **places: Any,
 ) -> list[dict[str, Any]]:
     """Train a network on windows as a plan says and return one record per epoch."""
-    repeats = choose_repeats(-(-len(training) // plan.batch_size))
+    if plan.series_at_once:
+        count = STEPS * plan.batch_size
+        data = SampledWindows.of(training, plan.series_at_once, count, int(config.seed))
+    else:
+        repeats = choose_repeats(-(-len(training) // plan.batch_size))
+        data = replace(training, starts=training.starts.repeat(repeats))
     with one_thread() if _is_small(plan, panel) else nullcontext():
         return train(
             network,
-            replace(training, starts=training.starts.repeat(repeats)),
+            data,
             validation if validation is not None and len(validation) else None,
             _recipe(config, plan),
             start_step=start_step,
@@ -394,7 +421,8 @@ def _is_small(plan: Plan, panel: Panel) -> bool:
     """
     width = getattr(plan.model, "width", 1) or 1
     width *= getattr(plan.model, "members", 1) or 1
-    return plan.batch_size * panel.n_series * width < 2**16
+    series = plan.series_at_once or panel.n_series
+    return plan.batch_size * series * width < 2**16
 
 
 def _threads_of_smoothing(panel: Panel, wait: bool = True) -> AbstractContextManager[None]:

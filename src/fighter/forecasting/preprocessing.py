@@ -1,5 +1,6 @@
 """From panels to tensors: scales fitted on the training rows, and windows in those scales."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,6 +67,18 @@ class Preprocessing:
                 f"the model was trained on {listing(self.ids, 3)}, and {new[0]!r} is not one of "
                 f"them{hint}: rename it; other series need {alternative}"
             )
+
+    def take(self, series: np.ndarray) -> "Preprocessing":
+        """Keep the series at these places."""
+        ids = tuple(self.ids[i] for i in series.tolist())
+        return replace(self, ids=ids, scaler=self.scaler.select(series))
+
+    def places(self, ids: Sequence) -> list[int]:
+        """Return the places of series among those of training; -1 for others."""
+        if ids == self.ids:
+            return list(range(len(ids)))
+        place = {name: i for i, name in enumerate(self.ids)}
+        return [place.get(name, -1) for name in ids]
 
     def in_order(self, ids: tuple) -> tuple:
         """Return the ids in the order of training, new ones last."""

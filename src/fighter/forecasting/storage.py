@@ -119,7 +119,9 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
-    check_finite(tensors)
+    check_finite({name: part for name, part in tensors.items() if name != "prior"})
+    if not tensors["prior"].isfinite().any():
+        raise ValueError("blend.prior holds no number")
     for name in ("share", "width_share"):
         if not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
             raise ValueError(f"blend.{name} is no share")

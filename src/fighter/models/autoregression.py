@@ -135,6 +135,7 @@ class Autoregressions:
         seasons: lengths of the seasons, the main one first.
         horizon: steps to forecast.
         rows: numbers of rows after which whole forecasts are made.
+        kinds: the autoregressions; there may be none.
     """
 
     def __init__(
@@ -144,9 +145,10 @@ class Autoregressions:
         seasons: Sequence[int],
         horizon: int,
         rows: Sequence[int],
+        kinds: Sequence[Kind],
     ):
         self.seasons, self.horizon = tuple(seasons), horizon
-        self.kinds, self.wanted = make_kinds(seasons), sorted(rows)
+        self.kinds, self.wanted = list(kinds), sorted(rows)
         self.begin = seen.int().argmax(0)
         index = torch.arange(len(x))[:, None]
         self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
@@ -163,7 +165,7 @@ class Autoregressions:
         """Read the rows up to ``end``."""
         self.first, self.end, self.whole = self.end, end, {}
         self.fits = self.fits[-1:]
-        while self.next_fit < end:
+        while self.kinds and self.next_fit < end:
             t = self.next_fit
             self.next_fit = t + max(1, min((t + 1) // 8, MOST_APART))
             self.fits.append(_Fit(self.fit(t), t, self.next_fit))

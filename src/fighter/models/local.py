@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .._typing import Bool, Float, Int
-from .autoregression import Autoregressions
+from .autoregression import Autoregressions, make_kinds
 from .medians import Medians
 from .smoothing import (
     Observed,
@@ -84,7 +84,7 @@ def smooth(
     """Forecast every series after its first ``rows`` rows (default: after the last row).
 
     ``rows`` rise. A forecast sees no row after its own. ``prior`` is the usual error of each expert
-    (default: that on many tables).
+    (default: that on many tables); one with an infinite error is not run.
     """
     rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
     parts = []
@@ -108,11 +108,18 @@ def smooth(
 
 
 @torch.no_grad()
-def learn_prior(values: Values, observed: Observed, seasons: Sequence[int], horizon: int) -> Prior:
+def learn_prior(
+    values: Values,
+    observed: Observed,
+    seasons: Sequence[int],
+    horizon: int,
+    most: int | None = None,
+) -> Prior:
     """Return the usual error of each expert on a table, in units of the median expert.
 
     It is the geometric mean over the series and the prior from many tables. A single series has
-    only the latter: its own errors count anyway.
+    only the latter: its own errors count anyway. All but the ``most`` best experts, and medians,
+    which cost little, get an infinite error (default: none).
     """
     bank = Bank(values.double().cpu(), observed.cpu(), seasons, horizon, [len(values)])
     bank.run()
@@ -121,7 +128,12 @@ def learn_prior(values: Values, observed: Observed, seasons: Sequence[int], hori
     logs = bank.ratio.clamp(1 / WILD, WILD).log()
     mean = (weight * logs).sum(1) / weight.sum(1).clamp(min=1e-9)
     usual = bank.prior[:, 0].log()
-    return ((others * mean + FEW_SERIES * usual) / (others + FEW_SERIES)).exp()
+    prior = ((others * mean + FEW_SERIES * usual) / (others + FEW_SERIES)).exp()
+    plain = prior[: 2 * bank.per_scale]
+    ranked = torch.where(bank.usable[: len(plain), 0], plain, torch.inf).sort().values
+    if most is not None and most < len(ranked):
+        plain[plain > ranked[most - 1]] = torch.inf
+    return prior
 
 
 class Bank:
@@ -141,7 +153,28 @@ class Bank:
         self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
         self.x, self.seen, self.horizon = x / self.unit, seen, int(horizon)
         self.rows = rows
-        self.experts = make_experts(seasons)
+        self.experts, kinds = make_experts(seasons), make_kinds(seasons)
+        # The order of all experts: on values, on logarithms, and medians.
+        usual = [prior_error(expert) for expert in self.experts]
+        usual += [0.85 if kind.difference else 0.9 for kind in kinds]
+        self.medians = Medians(x / self.unit, seen, seasons, horizon)
+        medians = len(self.medians.kinds)
+        if prior is None:
+            prior = x.new_tensor([*usual, *usual, *[1.0] * medians])
+        # A trend in logarithms grows without limit: it needs a season to prove itself on.
+        steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
+        steady += [kind.difference != 1 or bool(seasons) for kind in kinds]
+        usable = torch.tensor([True] * len(steady) + steady + [True] * medians)
+        kept, smoothers = prior.isfinite(), len(self.experts)
+        if not kept.all():  # values and logarithms run together
+            either = kept[:-medians].view(2, -1).any(0)
+            self.experts = [e for e, keep in zip(self.experts, either, strict=False) if keep]
+            kinds = [kind for kind, keep in zip(kinds, either[smoothers:], strict=True) if keep]
+            every = torch.cat([either, either, kept[-medians:]])
+            usable, prior, kept = usable[every], prior[every], kept[every]
+            prior = prior / prior[kept].median()  # of those that run
+        self.per_scale = len(self.experts) + len(kinds)
+        self.usable, self.prior = (usable & kept)[:, None], prior.to(x)[:, None]
         lowest = torch.where(seen, x, torch.inf).cummin(0).values
         highest = torch.where(seen, x, -torch.inf).cummax(0).values
         self.growing = (lowest > 0) & (highest >= LEAST_RATIO * lowest)  # so far, [T, N]
@@ -152,20 +185,9 @@ class Bank:
             Smoothers([e for e in self.experts if e.season == m], both, seen, horizon)
             for m in lengths
         ]
-        self.linear = Autoregressions(both, seen, seasons, horizon, rows)
+        self.linear = Autoregressions(both, seen, seasons, horizon, rows, kinds)
         self.groups: list[Smoothers | Autoregressions] = [*groups, self.linear]
-        self.medians = Medians(self.x, self.seen, seasons, horizon)
         self.warm = self.medians.begin + untested_rows(seasons)
-        # A trend in logarithms grows without limit: it needs a season to prove itself on.
-        steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
-        steady += [kind.difference != 1 or bool(seasons) for kind in self.linear.kinds]
-        usual = [prior_error(expert) for expert in self.experts]
-        usual += [0.85 if kind.difference else 0.9 for kind in self.linear.kinds]
-        medians, self.per_scale = len(self.medians.kinds), len(steady)
-        # The order of all experts: on values, on logarithms, and medians.
-        self.usable = torch.tensor([True] * self.per_scale + steady + [True] * medians)[:, None]
-        prior = x.new_tensor([*usual, *usual, *[1.0] * medians]) if prior is None else prior
-        self.prior = prior.to(x)[:, None]
         self.anchors = sorted({1, -(-self.horizon // 2), self.horizon})
         self.nearness = _nearness(self.anchors, self.horizon).to(x)
         self.weights = x.new_zeros(len(self.anchors), len(self.usable), x.shape[1])

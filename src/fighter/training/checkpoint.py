@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,12 @@ def damaged(path: Path, error: Exception) -> FighterError:
 def fingerprint(*datasets: object | None) -> str:
     """Compute a digest of training data; a checkpoint is resumed only with the same data."""
     digest = hashlib.sha256()
-    for dataset in datasets:
-        for name, value in ({} if dataset is None else vars(dataset)).items():
+    queue = [vars(dataset) for dataset in datasets if dataset is not None]
+    while queue:
+        for name, value in queue.pop(0).items():
+            if is_dataclass(value):  # sampled windows hold windows
+                queue.append(vars(value))
+                continue
             digest.update(f"{name} {getattr(value, 'shape', value)} ".encode())
             if isinstance(value, Tensor):
                 digest.update(value.detach().cpu().contiguous().numpy().data)

@@ -1,0 +1,58 @@
+import torch
+
+from fighter.data import SampledWindows, Windows
+
+
+def windows(series: int) -> Windows:
+    values = torch.arange(40.0)[:, None] + 100 * torch.arange(series)
+    observed = torch.rand(40, series, generator=torch.Generator().manual_seed(0)) > 0.2
+    covariates = values[..., None] + 0.5
+    bounds = torch.stack([-torch.arange(series), torch.arange(series)]).float()
+    origins = torch.stack([torch.zeros(series), torch.full((series,), 20.0)]).long()
+    return Windows.over(
+        values, observed, 6, 3,
+        past_covariates=covariates, future_covariates=-covariates, bounds=bounds,
+        calendar=torch.arange(40.0)[:, None], origins=origins,
+    )  # fmt: skip
+
+
+def same(one, other) -> None:
+    for a, b in zip(one, other, strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or torch.equal(a, b)
+
+
+def test_some_series_of_a_window_are_gathered():
+    every, some, index = windows(9), torch.tensor([7, 2, 3]), torch.tensor([4, 0, 11])
+    same(every.gather(index, some), every.select(some).gather(index))
+    batch = every.gather(index)
+    assert torch.equal(every.select(some).gather(index).past, batch.past[..., some])
+    assert torch.equal(
+        every.gather(index, some).future_observed, batch.future_observed[..., some]
+    )
+
+
+def test_groups_hold_every_series_alike_often():
+    sampled = SampledWindows.of(windows(10), 4, 100, seed=0)
+    assert sampled.groups.shape[1] == 4
+    counts = torch.bincount(sampled.groups.flatten(), minlength=10)
+    assert int(counts.min()) >= 16
+    assert all(len(set(group)) == 4 for group in sampled.groups.tolist())
+
+
+def test_a_batch_has_windows_of_one_group():
+    data = windows(10)
+    sampled = SampledWindows.of(data, 4, 50, seed=0)
+    random = torch.Generator().manual_seed(1)
+    batches = list(sampled.batches(8, random))
+    assert [len(index) for index in batches] == [8] * 6 + [2]
+    used = set()
+    for index in batches:
+        group = index // len(data)
+        assert (group == group[0]).all()
+        batch = sampled.gather(index)
+        same(batch, data.gather(index % len(data), sampled.groups[group[0]]))
+        used.add(int(group[0]))
+    assert len(used) > 1
+    again = list(sampled.batches(8, torch.Generator().manual_seed(1)))
+    assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
