@@ -27,9 +27,7 @@ def test_some_series_of_a_window_are_gathered():
     same(every.gather(index, some), every.select(some).gather(index))
     batch = every.gather(index)
     assert torch.equal(every.select(some).gather(index).past, batch.past[..., some])
-    assert torch.equal(
-        every.gather(index, some).future_observed, batch.future_observed[..., some]
-    )
+    assert torch.equal(every.gather(index, some).future_observed, batch.future_observed[..., some])
 
 
 def test_groups_hold_every_series_alike_often():
@@ -56,3 +54,16 @@ def test_a_batch_has_windows_of_one_group():
     assert len(used) > 1
     again = list(sampled.batches(8, torch.Generator().manual_seed(1)))
     assert all(torch.equal(a, b) for a, b in zip(batches, again, strict=True))
+
+
+def test_windows_are_drawn_as_often_as_they_have_targets():
+    observed = torch.zeros(30, 6, dtype=torch.bool)
+    observed[10:20, 0] = observed[16:20] = True  # most windows have one target or none
+    data = Windows.over(torch.zeros(30, 6), observed, 4, 2)
+    assert data.count_targets()[12].tolist() == [2] * 6
+    assert data.count_targets()[11].tolist() == [2] + [1] * 5
+    sampled = SampledWindows.of(data, 3, 4000, seed=0)
+    drawn = torch.cat([*sampled.batches(1000, torch.Generator().manual_seed(0))]) % len(data)
+    share = torch.bincount(drawn, minlength=len(data)) / 4000
+    expected = data.count_targets().sum(1) / data.count_targets().sum()
+    assert torch.allclose(share, expected.float(), atol=0.03)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from .._typing import Int
+from .._typing import Float, Int
 from .windows import Batch, Windows
 
 DRAWS = 16  # ways to divide the series into groups
@@ -21,11 +21,13 @@ class SampledWindows:
     Args:
         windows: all windows of all series.
         groups: the series of each group.
+        weights: how often each window is drawn: as many targets it has.
         count: number of examples in an epoch.
     """
 
     windows: Windows
     groups: Int[Tensor, "groups size"]
+    weights: Float[Tensor, "windows"]
     count: int
 
     @classmethod
@@ -35,7 +37,8 @@ class SampledWindows:
         orders = [torch.randperm(series, generator=random) for _ in range(DRAWS)]
         # The last group of each way is filled up with series from its first one.
         groups = [torch.cat([order, order[: -series % size]]).view(-1, size) for order in orders]
-        return cls(windows, torch.cat(groups).to(windows.device), count)
+        weights = windows.count_targets().sum(1).cpu().double()
+        return cls(windows, torch.cat(groups).to(windows.device), weights, count)
 
     def __len__(self) -> int:
         return self.count
@@ -53,9 +56,9 @@ class SampledWindows:
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
         """Yield index tensors: random windows of a random group."""
         for begin in range(0, self.count, batch_size):
-            size = (min(batch_size, self.count - begin),)
+            size = min(batch_size, self.count - begin)
             group = torch.randint(len(self.groups), (1,), generator=generator)
-            window = torch.randint(len(self.windows), size, generator=generator)
+            window = torch.multinomial(self.weights, size, replacement=True, generator=generator)
             yield (group * len(self.windows) + window).to(self.device)
 
     def gather(self, index: Tensor) -> Batch:

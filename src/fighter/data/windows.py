@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 import torch
 from torch import Generator, Tensor
 
-from .._typing import Bool, Float
+from .._typing import Bool, Float, Int
 from ..errors import FighterError, check_count
 
 # Most values and windows in a forward pass: a wide network needs hundreds of bytes per value.
@@ -95,6 +95,20 @@ class Windows:
         target = self.starts + self.lookback
         inside = (target >= first) & (target + self.horizon <= stop)
         return replace(self, starts=self.starts[inside])
+
+    def count_targets(self) -> Int[Tensor, "windows series"]:
+        """Count the targets of each series in each window."""
+        middle = self.starts + self.lookback
+        if self.observed is None:
+            counts = middle.new_full((len(middle), self.values.shape[1]), self.horizon)
+        else:
+            so_far = self.observed.int().cumsum(0, dtype=torch.int32)
+            so_far = torch.cat([torch.zeros_like(so_far[:1]), so_far])
+            counts = so_far[middle + self.horizon] - so_far[middle]
+        if self.origins is not None:
+            first, last = self.origins
+            counts = counts * ((middle[:, None] >= first) & (middle[:, None] <= last))
+        return counts
 
     def thin(self, most: int) -> "Windows":
         """Take at most so many windows, evenly spread."""

@@ -70,6 +70,8 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     if config.quantile_levels and not validation and (not smoothing or config.validation == 0):
         raise no_calibration(config, panel, lookback)
     values = int(panel.observed[:rows].sum())
+    if (panel.ends < panel.length).any():  # validation rows are the last ones of each series
+        values = round(int(panel.observed.sum()) * rows / panel.length)
     model = choose_model(config.model_config, panel.n_series, values)
     trainable = model.trainable
     some = choose_series_at_once(model, panel.n_series, cycle)
@@ -183,15 +185,16 @@ def choose_model(model: ModelConfig, series: int, values: int) -> ModelConfig:
     names = {f.name for f in fields(model)}
     chosen: dict[str, Any] = {}
     if "adjacency" in names:
-        few = getattr(model, "nodes", "series") == "series" and series <= MANY_SERIES
-        chosen = (
-            {"adjacency": "lazy", "members": MEMBERS}
-            if few
-            else {"adjacency": "cosine", "members": 1}
-        )
+        adjacency = "lazy" if series <= MANY_SERIES else "none"
+        if getattr(model, "nodes", "series") != "series":
+            adjacency = "cosine"
+        members = MEMBERS if adjacency == "lazy" else 1
+        chosen = {"adjacency": adjacency, "members": members}
     if "width" in names:
         members = getattr(model, "members", None) or chosen.get("members", 1)
         width, dropout = choose_size(values, members)
+        if chosen.get("adjacency") == "none":  # many series, each by itself
+            width, dropout = 128, 0.1
         chosen |= {"width": width, "dropout": dropout}
     return replace(
         model, **{k: v for k, v in chosen.items() if k in names and getattr(model, k) is None}

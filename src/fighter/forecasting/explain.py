@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import groupby, repeat
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,13 @@ def explain(
         fitted.warn_if_unseen(panel, wanted)
     for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
         together = [t for t in targets if ending[t[0]]]
-        yield from _explain_together(fitted, until, known, together, like, panel.length)
+        if not fitted.apart:
+            yield from _explain_together(fitted, until, known, together, like, panel.length)
+            continue
+        for series, some in groupby(together, key=lambda target: target[0]):
+            own, steps = np.array([series]), [(0, step) for _, step in some]
+            one = until.take(own), known[:, own]
+            yield from _explain_together(fitted, *one, steps, like, panel.length)
 
 
 def save_page(

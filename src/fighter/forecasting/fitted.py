@@ -49,7 +49,7 @@ Change = Callable[[ForecastNet], ForecastNet]
 
 FEW_SERIES = 256  # that smoothing takes on one thread
 JUDGES = 512  # series that choose and calibrate, if there are many
-SERIES_AT_ONCE = 1024  # that are forecast together, if there are many
+SERIES_AT_ONCE = 4096  # that are forecast together, if there are many
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +145,11 @@ class Fitted:
         warn_if_unseen(self.served(panel), self.plan.lookback, asked, present)
 
     @property
+    def apart(self) -> bool:
+        """Whether the model has many series and forecasts each of them by itself."""
+        return self.plan.series_at_once > 0 and self.network.core.series_apart
+
+    @property
     def alternative(self) -> str:
         """Settings under which the model would serve other series; empty if it does."""
         core = self.network.core
@@ -237,7 +242,7 @@ class Fitted:
 
         If series do not see each other, only those are forecast, some at a time.
         """
-        if not self.plan.series_at_once:
+        if not self.apart:
             return self._outputs_after(panel, known, wanted)[:, wanted]
         places = np.flatnonzero(wanted)
         parts = np.split(places, range(SERIES_AT_ONCE, len(places), SERIES_AT_ONCE))

@@ -165,11 +165,7 @@ def with_targets(windows: Windows) -> Windows:
     past = seen.any(1).long().cumsum(0)
     past = torch.cat([past.new_zeros(1), past])
     useful = past[middle] > past[begin]
-    counts = torch.cat([seen.new_zeros(1, seen.shape[1]).long(), seen.long().cumsum(0)])
-    target = counts[middle + windows.horizon] > counts[middle]  # [windows, N]
-    if windows.origins is not None:
-        first, last = windows.origins
-        target &= (middle[:, None] >= first) & (middle[:, None] <= last)
+    target = windows.count_targets() > 0
     return replace(windows, starts=begin[useful & target.any(1)])
 
 

@@ -50,6 +50,9 @@ class Core(nn.Module, ABC):
     series_specific: bool
     """Whether weights belong to the training series, so that it cannot forecast other series."""
 
+    series_apart: bool = False
+    """Whether every series is forecast by itself, so that some can be forecast without the rest."""
+
     alternative: str = "Fighter with a cosine adjacency"
     """The settings that would work for other series; for the error if it is series-specific."""
 

@@ -33,7 +33,9 @@ class FighterNet(Core):
 
     def __init__(self, task: Task, config: "Fighter"):
         super().__init__(task, config)
-        adjacency = value_or(config.adjacency, "lazy")
+        adjacency, powers = value_or(config.adjacency, "lazy"), config.powers
+        if adjacency == "none":
+            adjacency, powers = "cosine", (0,)
         dropout, members = value_or(config.dropout, 0.1), value_or(config.members, 1)
         width = members * value_or(config.width, 512)
         check_heads(width // members, config.heads)
@@ -43,13 +45,14 @@ class FighterNet(Core):
         count = {"series": task.series, "patch": patches, "time": task.lookback}[nodes]
         fixed_graph = nodes == "series" and find_adjacency(adjacency).node_specific
         self.series_specific = nodes == "time" or fixed_graph
+        self.series_apart = nodes == "patch" or powers == (0,) or config.kappa == 1
         self.alternative = "Fighter with a cosine adjacency"
         if nodes == "time":
             self.alternative = "Fighter over series or patches"
         self.encoder = FighterEncoder(
             [width] * (config.layers + 1),
             kappa=config.kappa,
-            powers=config.powers,
+            powers=powers,
             heads=members * config.heads,
             adjacency=adjacency,
             nodes=count,
@@ -139,8 +142,8 @@ class Fighter(ModelConfig):
         heads: graphs side by side, in each member (default: 8).
         adjacency: where the graph comes from: static (learned once), lazy (the same, and half of
             every node stays where it is), dynamic (drawn from the input), cosine (the same with
-            normalised queries and keys), or mixed (default: lazy for up to 500 series, cosine for
-            more and for other nodes than series).
+            normalised queries and keys), mixed, or none, which leaves the power 0 alone (default:
+            lazy for up to 500 series, none for more, cosine for other nodes than series).
         width: width of a node, in each member (default: chosen from the size of the data).
         layers: number of Fighter layers (default: 1).
         dropout: dropout in the layers and before the head (default: chosen from the size of the
@@ -179,7 +182,7 @@ class Fighter(ModelConfig):
             raise FighterError("needs series, patch or time", argument="nodes", value=self.nodes)
         if self.powers is not None:
             object.__setattr__(self, "powers", check_powers(self.powers))
-        if self.adjacency is not None:
+        if self.adjacency not in (None, "none"):
             find_adjacency(self.adjacency)
         if value_or(self.members, 1) > 1 and self.nodes != "series":
             reason = "several members need series as nodes"

@@ -21,6 +21,7 @@ class SharedMap(Core, ABC):
     """A map from ``lookback`` numbers to ``horizon · outputs`` numbers that all series share."""
 
     series_specific = False
+    series_apart = True
 
     def __init__(self, task: Task, config: ModelConfig, shared: nn.Module):
         super().__init__(task, config)
@@ -52,6 +53,7 @@ class DLinearNet(Core):
     """ŷ = W_t m + b_t + W_r (x - m) + b_r for each series, m the moving average of x."""
 
     series_specific = False
+    series_apart = True
 
     def __init__(self, task: Task, config: "DLinear"):
         super().__init__(task, config)

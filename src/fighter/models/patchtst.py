@@ -24,6 +24,7 @@ class PatchTSTNet(Core):
     """Patches of one series as nodes of a Transformer encoder."""
 
     series_specific = False
+    series_apart = True
     nodes = "patch"
 
     def __init__(self, task: Task, config: "PatchTST"):
