@@ -21,7 +21,8 @@ MEMBERS = 2
 SMALL = 30_000  # observed training values
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, weights belong to no series, and a step takes some of them
-SERIES_AT_ONCE, STEPS = 128, 250  # of a step, and steps of an epoch, if there are many series
+SERIES_AT_ONCE, WINDOWS_AT_ONCE = 128, 16  # of a step, if there are many series
+STEPS = 250  # of an epoch, if there are many series
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     some = choose_series_at_once(model, panel.n_series, cycle)
     if frame.cycle == "auto" and trainable and not some:
         cycle = choose_period(panel, rows)
-    batch_size = training.batch_size or choose_batch(some or panel.n_series, values)
+    batch_size = training.batch_size or (
+        WINDOWS_AT_ONCE if some else choose_batch(panel.n_series, values)
+    )
     steps = max(-(-(rows - lookback - horizon + 1) // batch_size), 1)
     steps = STEPS if some else steps
     epochs, patience = choose_epochs(steps, values) if trainable else (1, 1)
