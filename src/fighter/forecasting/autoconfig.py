@@ -188,11 +188,10 @@ def choose_model(model: ModelConfig, series: int, values: int) -> ModelConfig:
     names = {f.name for f in fields(model)}
     chosen: dict[str, Any] = {}
     if "adjacency" in names:
-        adjacency = "lazy" if series <= MANY_SERIES else "none"
-        if getattr(model, "nodes", "series") != "series":
-            adjacency = "cosine"
-        members = MEMBERS if adjacency == "lazy" else 1
-        chosen = {"adjacency": adjacency, "members": members}
+        chosen = {"adjacency": "cosine", "members": 1}
+        if getattr(model, "nodes", "series") == "series":
+            adjacency = "lazy" if series <= MANY_SERIES else "none"
+            chosen = {"adjacency": adjacency, "members": MEMBERS}
     if "width" in names:
         members = getattr(model, "members", None) or chosen.get("members", 1)
         width, dropout = choose_size(values, members)

@@ -155,8 +155,7 @@ class Fighter(ModelConfig):
             time steps as nodes, a dynamic adjacency and one head it is the paper's model
             (default: False).
         members: networks side by side, each with its own weights and graphs and trained by itself,
-            whose mean is the forecast, only if nodes are series (default: 2 for up to 500 series, 1
-            for more).
+            whose mean is the forecast, only if nodes are series (default: 2, or 1 for other nodes).
     """
 
     name, column, network = "fighter", "Fighter", FighterNet
