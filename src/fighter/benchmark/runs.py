@@ -98,7 +98,10 @@ def perform(
     failures: list[str] = []
     before, begun = len(records), time.perf_counter()
     attempt = partial(_attempt, folder=folder, environment=environment)
-    outcomes = _one_by_one(attempt, todo) if jobs == 1 else in_processes(attempt, todo, jobs, "jobs")
+    if jobs == 1:
+        outcomes = _one_by_one(attempt, todo)
+    else:
+        outcomes = in_processes(attempt, todo, jobs, "jobs")
     with closing(outcomes), _report_interrupt(say):
         for done, (run, error) in enumerate(outcomes, before + 1):
             if error is None:
