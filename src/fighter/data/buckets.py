@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH = 2**16  # rows that are read at a time
-HELD = 2**26  # bytes that are held until they are written to their buckets
+HELD = 2**25  # bytes that are held until they are written to their buckets
 BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
 
 

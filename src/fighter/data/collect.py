@@ -11,7 +11,7 @@ from ..errors import FighterError, needs_package
 from .buckets import check_home
 from .columns import SeriesKey, listing
 
-INPUTS = "_inputs.json"  # the names of all inputs, whether they are done or not
+INPUTS = "_inputs.json"  # all inputs by name, whether they are done or not
 OUTPUT = (".parquet",)
 
 
@@ -82,13 +82,13 @@ def collect(folder: str | Path, out: str | Path | None = None) -> Collection:
     return found
 
 
-def read_inputs(folder: Path) -> list[str]:
-    """Return the names of the inputs of a folder of forecasts."""
+def read_inputs(folder: Path) -> dict[str, str]:
+    """Return the inputs of a folder of forecasts, their paths by name."""
     path = folder / INPUTS
     if not path.exists():
         raise FighterError(f"{folder} is no folder of forecasts: {INPUTS} is missing")
-    inputs = read_json(path).get("inputs")
-    if not isinstance(inputs, list):
+    inputs = read_json(path)
+    if not inputs:
         raise FighterError(f"{path} is damaged: make the call again that wrote it")
     return inputs
 

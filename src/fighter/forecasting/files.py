@@ -62,6 +62,7 @@ def predict_files(
     """Forecast files of series; see :meth:`fighter.Forecaster.predict_files`."""
     inputs, place = _input_files(files), Path(out).resolve()
     run = find_runner(runner, workers, model.torch_device.type == "cuda")
+    ahead = None if future is None else _future_files(model, Path(future).resolve())
     # Settings on which no forecast depends are the same in every copy of a model.
     config = replace(model.fitted.config, device=None, verbose=False)
     with _own_results(place, inputs) as folder:
@@ -69,7 +70,6 @@ def predict_files(
         digest = file_sha256(folder / WEIGHTS)
         copy = (type(model), folder, model.device, digest)
         key = {"task": "predict", "model": digest}
-        ahead = None if future is None else Path(future).resolve()
         _loaded[copy] = model
         try:
             return _run(Job(place, partial(_predict, copy), key, ahead), inputs, run, model.verbose)
@@ -194,7 +194,16 @@ def _input_files(files: Files) -> list[Path]:
             raise FighterError(f"{reason} one", argument="files")
     if not paths:
         raise FighterError("needs at least one file", argument="files")
-    return [path.resolve() for path in paths]
+    return [path.absolute() for path in paths]
+
+
+def _future_files(model: "Forecaster", future: Path) -> Path:
+    """Return the file or folder with future covariates, if there is one and a use for it."""
+    if not model.fitted.context.future_names:
+        raise FighterError("there are no future covariates: leave it out", argument="future")
+    if not future.exists():
+        raise FighterError("there is no such file", argument="future", value=str(future))
+    return future
 
 
 @contextmanager
@@ -204,11 +213,11 @@ def _own_results(out: Path, inputs: Sequence[Path]) -> Iterator[Path]:
     The folder is absent, empty or one of results; no file of somebody else is replaced.
     """
     check_target(out)
-    if any(path.parent == out for path in inputs):
+    if any(path.parent.resolve() == out for path in inputs):
         reason = "holds the files to forecast, which would be replaced: choose another folder"
         raise FighterError(reason, argument="out", value=str(out))
     names = [path.name for path in out.iterdir()] if out.exists() else []
-    names = [name for name in names if name != _MODEL]
+    names = [name for name in names if not name.startswith(".")]
     if names and INPUTS not in names:
         reason = f"is no folder of forecasts, it holds {min(names)!r}: choose another folder"
         raise FighterError(reason, argument="out", value=str(out))
@@ -217,8 +226,12 @@ def _own_results(out: Path, inputs: Sequence[Path]) -> Iterator[Path]:
         for path in out.iterdir():
             if re.match(r"\.\d+\.", path.name):  # temporary files of a call that was killed
                 path.unlink(missing_ok=True)
-        known = read_json(out / INPUTS).get("inputs", [])
-        write_json(out / INPUTS, {"inputs": sorted({*known, *(path.stem for path in inputs)})})
+        known = read_json(out / INPUTS)
+        for name, source in known.copy().items():
+            if not Path(source).exists() and not (out / f"{name}.parquet").exists():
+                del known[name]  # both were removed
+        known |= {path.stem: str(path) for path in inputs}
+        write_json(out / INPUTS, dict(sorted(known.items())))
         try:
             yield folder
         finally:
