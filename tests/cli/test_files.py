@@ -35,11 +35,8 @@ def place(made, tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "workers", [[], pytest.param(["--workers", "2"], marks=pytest.mark.slow)], ids=["one", "two"]
-)
-def test_split_fit_predict_collect(place, workers, capsys):
-    assert main(["predict", "model", "parts", "--out", "forecasts", *workers]) == 0
+def test_split_fit_predict_collect(place, capsys):
+    assert main(["predict", "model", "parts", "--out", "forecasts"]) == 0
     told = capsys.readouterr()
     assert told.out == ""
     assert "3 files, 12 series, 48 rows in forecasts" in " ".join(told.err.split())
