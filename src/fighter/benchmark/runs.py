@@ -6,23 +6,18 @@ that a second call, also after a kill, reads what is there and trains only the r
 
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from .._files import atomic_write
+from .._workers import in_processes
 from ..errors import FighterError
 from ..estimator import resolve_device
 from ..training.parallel import one_thread
@@ -102,8 +97,11 @@ def perform(
     say(f"{len(unique)} runs, {len(records)} of them done before")
     failures: list[str] = []
     before, begun = len(records), time.perf_counter()
-    work = todo, folder, environment
-    outcomes = _one_by_one(*work) if jobs == 1 else _pool(*work, jobs)
+    attempt = partial(_attempt, folder=folder, environment=environment)
+    if jobs == 1:
+        outcomes = _one_by_one(attempt, todo)
+    else:
+        outcomes = in_processes(attempt, todo, jobs, "jobs")
     with closing(outcomes), _report_interrupt(say):
         for done, (run, error) in enumerate(outcomes, before + 1):
             if error is None:
@@ -139,58 +137,11 @@ def _report_interrupt(say: Say) -> Iterator[None]:
 Outcomes = Generator[tuple[Run, str | None], None, None]  # a run and its error message, if any
 
 
-def _one_by_one(todo: list[Run], folder: Path, environment: Environment) -> Outcomes:
+def _one_by_one(attempt: Callable[[Run], str | None], todo: list[Run]) -> Outcomes:
     for run in todo:
-        with one_thread():  # as in a pool
-            outcome = _attempt(run, folder, environment)
+        with one_thread():  # as in worker processes
+            outcome = attempt(run)
         yield run, outcome
-
-
-def _pool(todo: list[Run], folder: Path, environment: Environment, jobs: int) -> Outcomes:
-    context = multiprocessing.get_context("spawn")  # CUDA does not survive a fork
-    others = {*multiprocessing.active_children()}
-    with ProcessPoolExecutor(min(jobs, len(todo) or 1), context, _prepare_worker) as pool:
-        try:
-            with _ignore_ctrl_c():
-                futures = {pool.submit(_attempt, run, folder, environment): run for run in todo}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BrokenProcessPool as error:
-            advice = "the finished runs are kept, call again with fewer jobs"
-            reason = f"a worker process was killed, perhaps because memory ran out: {advice}"
-            raise FighterError(reason, argument="jobs", value=jobs) from error
-        except BaseException:  # Ctrl-C, or the caller stopped reading
-            for child in {*multiprocessing.active_children()} - others:
-                child.terminate()
-            raise
-
-
-@contextmanager
-def _ignore_ctrl_c() -> Iterator[None]:
-    """Ignore Ctrl-C here, and for good in processes that are started meanwhile.
-
-    A terminal sends it to them as well, but the parent decides when they stop.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set signal handlers
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _prepare_worker() -> None:
-    torch.set_num_threads(1)
-    threading.Thread(target=_exit_with_parent, daemon=True).start()
-
-
-def _exit_with_parent() -> None:
-    """Exit when the parent is gone: a killed parent cannot stop its workers."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)
 
 
 def _attempt(run: Run, folder: Path, environment: Environment) -> str | None:

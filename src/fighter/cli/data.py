@@ -1,14 +1,17 @@
-"""``fighter data``: the catalogue of known data sets."""
+"""``fighter data``: the catalogue of known data sets, and large tables in many files."""
 
 import sys
 import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
+from ..data.buckets import split_table
 from ..data.datasets import catalogue
 from ..errors import FighterError
-from .arguments import DataFolder, Name
+from ..training.progress import say
+from .arguments import DataFolder, File, Name, Shown, TargetFolder
 
 
 def list_(*, data_dir: DataFolder | None = None) -> None:
@@ -76,6 +79,31 @@ def path(name: Name, *, part: Name | None = None, data_dir: DataFolder | None = 
     print(catalogue.find(name, data_dir, part))
 
 
+def split(
+    file: File,
+    *,
+    by: Annotated[tuple[str, ...], Shown("NAME")] = ("unique_id",),
+    buckets: int = 64,
+    time: Name | None = None,
+    out: TargetFolder,
+) -> None:
+    """Split a long table into Parquet files of whole series, sorted by id and time.
+
+    The table may be larger than memory, which holds one of the files at most.
+
+    Example: fighter data split sales.parquet --by store item --out buckets
+
+    Args:
+        file: CSV or Parquet file, or a folder of Parquet files.
+        by: column or columns that name the series.
+        buckets: number of files.
+        time: column with the time stamps (default: ds if there is one).
+        out: folder for the files, absent or empty.
+    """
+    files = split_table(file, out, by, buckets, time)
+    say(f"split     {len(files)} files in {out}")
+
+
 def _place(name: str, data_dir: Path | None, part: str | None = None) -> Path | None:
     try:
         return catalogue.find(name, data_dir, part)
@@ -99,4 +127,4 @@ def _progress() -> Callable[[int, int | None], None]:
     return show
 
 
-COMMANDS = {"list": list_, "show": show, "fetch": fetch, "path": path}
+COMMANDS = {"list": list_, "show": show, "fetch": fetch, "path": path, "split": split}

@@ -11,6 +11,7 @@ import torch.distributed
 
 from .._files import CHECKPOINT, WEIGHTS, check_folder, remove_useless_checkpoint
 from ..data import Panel
+from ..data.buckets import holds_parquet
 from ..data.files import open_table
 from ..errors import FighterError
 from ..forecasting.fitted import check_future
@@ -29,6 +30,7 @@ from .arguments import (
     Target,
     TargetFolder,
 )
+from .files import are_folders, predict_folder
 from .messages import is_rank_zero
 from .options import make_forecaster
 from .targets import check_targets, is_stream, write
@@ -118,7 +120,8 @@ def fit(
       torchrun --nproc-per-node=4 -m fighter fit load.parquet --distributed …
 
     Args:
-        file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
+        file: CSV or Parquet, long or wide; a folder of Parquet files of whole series; - for
+            standard input; or the name of a known data set.
         settings: the settings of the Forecaster.
         static: table with one row per series, for static covariates.
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
@@ -136,7 +139,9 @@ def fit(
         raise FighterError(f"{out} holds a finished model: choose another folder, or --overwrite")
     if distributed:
         World.join(settings.get("device"))
-    table, fixed = (open_optional(name, data_dir, encoding) for name in (file, static))
+    whole = holds_parquet(file)  # a folder of whole series, which is read as such
+    table = Path(file) if whole else open_table(file, data_dir, encoding=encoding)
+    fixed = open_optional(static, data_dir, encoding)
     places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
         _train(table, settings, quiet, fixed, distributed=distributed, **places)
@@ -158,6 +163,8 @@ def predict(
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     device: str = "cpu",
+    workers: int = 1,
+    ray: bool = False,
     out: Target | None = None,
     plot: Target | None = None,
     quiet: Quiet = False,
@@ -165,25 +172,43 @@ def predict(
     """Forecast with a saved model.
 
     Without --out the forecast is printed: its first rows on a terminal, all rows as CSV to a pipe
-    or with --quiet.
+    or with --quiet. If FILE and --out are folders, each Parquet file is forecast by itself; files
+    that are done are skipped when the command is given again.
 
     Example: fighter predict model --out forecast.csv
 
     From later data:
       fighter predict model load-until-today.csv --plot forecast.png
 
+    Many files:
+      fighter predict model buckets --out forecasts --workers 4
+
     Args:
         model: folder written by fighter fit or forecast --save.
-        file: history to forecast from; - for standard input (default: the training table).
-        future_file: table with future values of the covariates known in advance.
+        file: history to forecast from; - for standard input; or a folder of Parquet files of whole
+            series (default: the training table).
+        future_file: table with future values of the covariates known in advance; of a folder, also
+            a folder with a file of each name.
         static: table with one row per series, if some series were not trained on.
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         device: cpu or cuda.
-        out: write the forecast here, .csv or .parquet; - for standard output.
+        workers: processes that forecast the files of a folder.
+        ray: forecast the files of a folder as tasks of Ray.
+        out: write the forecast here, .csv or .parquet; - for standard output; or a folder.
         plot: draw history and forecast here, .png, .svg or .pdf.
         quiet: show no summary.
     """
+    if file and out and are_folders(file, out):
+        for name, given in (("static", static), ("plot", plot)):
+            if given is not None:
+                raise FighterError("a folder is forecast without it", argument=name, value=given)
+        loaded = Forecaster.load(model, device=device).set_params(verbose=not quiet)
+        predict_folder(loaded, file, out, future_file, workers, ray)
+        return
+    if workers != 1 or ray:
+        name = "ray" if ray else "workers"
+        raise FighterError("needs a folder as FILE and another as --out", argument=name)
     inputs = {"file": file, "future_file": future_file, "static": static}
     check_targets(inputs, data_dir, out=out, plot=plot)
     loaded = Forecaster.load(model, device=device)

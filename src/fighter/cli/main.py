@@ -30,12 +30,17 @@ COMMANDS = {
     ),
     "fit": Command(".forecast", "fit", "Train on a table and save the model."),
     "predict": Command(".forecast", "predict", "Forecast with a saved model."),
+    "collect": Command(
+        ".files", "collect", "Count the forecasts of many files, or join them to one table."
+    ),
     "evaluate": Command(".forecast", "evaluate", "Score a model on a table, series by series."),
     "explain": Command(
         ".explain", "explain", "Show where a forecast comes from; write a page about it."
     ),
     "info": Command(".info", "info", "Show what a saved model is and what it needs."),
-    "data": Command(".data", "COMMANDS", "List, show, fetch and find known data sets."),
+    "data": Command(
+        ".data", "COMMANDS", "List, show, fetch and find known data sets; split a large table."
+    ),
     "leaderboard": Command(
         ".leaderboard", "leaderboard", "Rank models on data sets, your own or the benchmarks."
     ),

@@ -1,5 +1,7 @@
 """Tables to tensors and back: panels, scaling, splits, windows, and known data sets."""
 
+from .buckets import split_table
+from .collect import Collection, collect
 from .datasets.synthetic import GridLoad, Link, grid_load
 from .forecast_table import forecast_table
 from .frames import future_values, to_panel
@@ -14,6 +16,7 @@ from .windows import Batch, Windows
 
 __all__ = [
     "Batch",
+    "Collection",
     "DataNote",
     "Frequency",
     "GridLoad",
@@ -25,8 +28,10 @@ __all__ = [
     "Split",
     "TimeAxis",
     "Windows",
+    "collect",
     "forecast_table",
     "future_values",
     "grid_load",
+    "split_table",
     "to_panel",
 ]

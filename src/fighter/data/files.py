@@ -211,10 +211,10 @@ def _read_csv(
             used = encoding.removesuffix("-sig")
             reason = f"{name} is not text, or not encoded in {used}; pass its encoding"
             raise FighterError(f"{reason}, such as utf-16-le", argument="encoding")
-        separator = _separator(lines)
+        separator = csv_separator(lines)
         if encoding == "utf-8-sig":
             lines += _padded_lines(source, separator)
-        options = _dialect(lines, separator, names)
+        options = csv_dialect(lines, separator, names)
         return pandas.read_csv(source, encoding=encoding, low_memory=False, **options)
     except UnicodeError as error:
         others = "latin-1, cp1252 or utf-16"
@@ -236,7 +236,7 @@ def _read_csv(
         raise _unreadable(name, error) from error
 
 
-def _separator(lines: list[str]) -> str:
+def csv_separator(lines: list[str]) -> str:
     """Infer the separator from the first line."""
     head = re.sub(r'"[^"]*"', "", lines[0]) if lines else ""
     return max(",;\t|", key=head.count)
@@ -269,7 +269,7 @@ def _lines_with(patterns: Sequence[bytes], data: Any) -> list[str]:
     return lines
 
 
-def _dialect(lines: list[str], separator: str, names: Sequence[str] | None) -> dict[str, Any]:
+def csv_dialect(lines: list[str], separator: str, names: Sequence[str] | None) -> dict[str, Any]:
     """Infer the options of the reader from the cells.
 
     Only whole cells count, so that the dots of ``31.12.2024`` are not decimal marks. Columns with

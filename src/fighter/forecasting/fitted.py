@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from torch import Tensor
 
 from ..data import Batch, Panel, SampledWindows, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_finished, describe_bounds, to_table_units
-from ..data.columns import listing
+from ..data.buckets import read_folder
+from ..data.columns import column_names, listing
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.autoregression import MEMORY
@@ -506,7 +508,8 @@ def read_panel(
 ) -> Panel:
     """Read a table as the settings say, and warn about what was noticed in it.
 
-    ``trained`` gives the layout of the training table; a panel is returned as it is.
+    ``trained`` gives the layout of the training table; a panel is returned as it is; of a folder,
+    the Parquet files are read.
     """
     if isinstance(df, Panel):
         if static is not None:
@@ -518,6 +521,9 @@ def read_panel(
                 raise FighterError(reason, argument=name, value=named)
         freq = df.freq.with_season(config.season)
         return df if freq == df.freq else replace(df, freq=freq)
+    if isinstance(df, str | Path) and Path(df).is_dir():
+        id_cols = trained.scheme.id_cols if trained else column_names(config.id_col, "id_col")
+        df = read_folder(Path(df), id_cols)
     panel = to_panel(
         df,
         id_col=config.id_col,

@@ -1,12 +1,12 @@
 """The forecaster that most people import: a table in, a table out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _storage
-from ..data import Panel
+from ..data import Collection, Panel
 from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
 from ..explain import TemporalGraph
@@ -14,6 +14,7 @@ from ..models import ForecastNet
 from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
+from . import files as filewise
 from .autoconfig import Plan
 from .config import Config
 from .fitted import Fitted, check_horizon, fit_panel, read_panel
@@ -96,7 +97,8 @@ class Forecaster(Config, Estimator):
         """Train on a table.
 
         Args:
-            df: the training table, or a panel from :meth:`read`.
+            df: the training table; a folder of Parquet files, each of whole series; or a panel
+                from :meth:`read`.
             y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
             warm_start: continue from the weights of the last fit (default: False).
@@ -147,6 +149,33 @@ class Forecaster(Config, Estimator):
     def forecast(self, df: Any = None, *, future: Any = None, static: Any = None) -> Forecast:
         """Forecast as :meth:`predict` does; return arrays instead of a table."""
         return self.fitted.forecast(self.read(df, static), future)
+
+    def predict_files(
+        self,
+        files: str | Path | Iterable[str | Path],
+        out: str | Path,
+        *,
+        runner: Any = None,
+        workers: int = 1,
+        future: str | Path | None = None,
+    ) -> Collection:
+        """Forecast each file by itself; write ``out/NAME.parquet`` and a summary ``NAME.json``.
+
+        A file that is done is skipped, so a call that was cut off goes on when it is made again.
+        If files fail, the others are done before the error is raised.
+
+        Args:
+            files: a folder of Parquet files of whole series, or a list of such files.
+            out: the folder to write.
+            runner: "serial", "processes", "ray", or a function like ``map``; the forecasts are the
+                same (default: processes if there are several workers). A script that starts
+                processes needs ``if __name__ == "__main__":``.
+            workers: number of processes; each forecasts on one thread (default: 1).
+            future: a file with the values of the ``future`` covariates for the steps to forecast,
+                or a folder with a file for each input, of its name.
+        """
+        options = {"runner": runner, "workers": workers, "future": future}
+        return filewise.predict_files(self, files, out, **options)
 
     def plot(
         self,
@@ -235,6 +264,25 @@ class Forecaster(Config, Estimator):
         config, device = self.copy(), self.torch_device
         panel = read_panel(config, df, static)
         return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
+
+    def cross_validate_files(
+        self,
+        files: str | Path | Iterable[str | Path],
+        out: str | Path,
+        *,
+        n_windows: int = 1,
+        step_size: int | None = None,
+        refit: bool = False,
+        runner: Any = None,
+        workers: int = 1,
+    ) -> Collection:
+        """Make the :meth:`cross_validation` of each file by itself, with a model of its own.
+
+        Files, runners and results are as in :meth:`predict_files`.
+        """
+        windows = {"n_windows": n_windows, "step_size": step_size, "refit": refit}
+        options = {"runner": runner, "workers": workers}
+        return filewise.cross_validate_files(self, files, out, **windows, **options)
 
     def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
         """Score every window of a table, none left out.
