@@ -60,7 +60,7 @@ def test_defaults_of_fighter():
     assert fit("fighter", nodes="time", adjacency="static").plan.model.adjacency == "static"
     many = waves(24, ids=range(501))
     chosen = fit("fighter", many, lookback=3, width=8, heads=1, layers=1, batch_size=64).plan.model
-    assert (chosen.adjacency, chosen.members) == ("cosine", 1)
+    assert (chosen.adjacency, chosen.members) == ("none", 2)
 
 
 def test_reversion_is_learned_where_levels_revert():

@@ -47,6 +47,7 @@ YOUNG = 6.0  # with so many errors, those to come are taken to be twice as large
 LARGEST_LOG = 600.0
 LEAST_RATIO = 2.0  # of the largest value to the smallest; below, logarithms change little
 CONSTANT = 0.01  # error of a series that never changed, as a share of its size
+EARLY = 6  # experts without a season that are run in any case
 LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 256  # fit into the caches
 CELLS = 2**20  # of experts, series and rows that are scored together
@@ -118,8 +119,8 @@ def learn_prior(
     """Return the usual error of each expert on a table, in units of the median expert.
 
     It is the geometric mean over the series and the prior from many tables. A single series has
-    only the latter: its own errors count anyway. All but the ``most`` best experts, and medians,
-    which cost little, get an infinite error (default: none).
+    only the latter: its own errors count anyway. All but the ``most`` best experts, some that need
+    no season, and medians, which cost little, get an infinite error (default: none).
     """
     bank = Bank(values.double().cpu(), observed.cpu(), seasons, horizon, [len(values)])
     bank.run()
@@ -129,11 +130,20 @@ def learn_prior(
     mean = (weight * logs).sum(1) / weight.sum(1).clamp(min=1e-9)
     usual = bank.prior[:, 0].log()
     prior = ((others * mean + FEW_SERIES * usual) / (others + FEW_SERIES)).exp()
-    plain = prior[: 2 * bank.per_scale]
-    ranked = torch.where(bank.usable[: len(plain), 0], plain, torch.inf).sort().values
-    if most is not None and most < len(ranked):
-        plain[plain > ranked[most - 1]] = torch.inf
+    if most is None:
+        return prior
+    plain, usable = prior[: 2 * bank.per_scale], bank.usable[: 2 * bank.per_scale, 0]
+    early = torch.zeros_like(usable)  # those that need no season forecast from the first rows on
+    early[: sum(expert.season == 1 for expert in bank.experts)] = True
+    kept = _lowest(plain, usable, most) | _lowest(plain, early, EARLY)
+    plain[~kept] = torch.inf
     return prior
+
+
+def _lowest(prior: Prior, among: Bool[Tensor, "experts"], count: int) -> Bool[Tensor, "experts"]:
+    """Tell which experts have the ``count`` lowest errors among some."""
+    ranked = torch.where(among, prior, torch.inf).sort().values
+    return among & (prior <= ranked[min(count, len(ranked)) - 1])
 
 
 class Bank:
