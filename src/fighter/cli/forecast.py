@@ -13,6 +13,7 @@ from .._files import CHECKPOINT, WEIGHTS, check_folder, remove_useless_checkpoin
 from ..data import Panel
 from ..data.files import open_table
 from ..errors import FighterError
+from ..forecasting import evaluate as scoring
 from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
@@ -199,6 +200,7 @@ def evaluate(
     file: File,
     *,
     last: int | None = None,
+    metrics: Annotated[tuple[str, ...], Shown("NAME")] = (),
     static: File | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
@@ -208,15 +210,20 @@ def evaluate(
     """Score a model on every window of a table, series by series and over all.
 
     mae and mse are in the units of the table, scaled_mae and scaled_mse in standard deviations of
-    the training rows; coverage is the share of values inside the interval, in per cent.
+    the training rows; coverage is the share of values inside the interval, in per cent. wape, bias
+    (above 0 if forecasts are too high) and wql are shares of the sum of absolute true values; rmsse
+    and mase compare errors with those of naive forecasts of the training table. The last row has
+    wape, bias and wql of all series together, and of the others the mean over the series.
 
-    Example: fighter evaluate model load.csv --last 720
+    Example: fighter evaluate model load.csv --last 720 --metrics wape rmsse
 
     Args:
         model: folder written by fighter fit or forecast --save.
         file: table with history and true values; - for standard input; or the name of a known
             data set.
         last: score only windows whose targets lie in this many last rows, the test rows.
+        metrics: mae, mse, scaled_mae, scaled_mse, coverage, wape, bias, rmsse, mase or wql
+            (default: the first five).
         static: table with one row per series, if some series were not trained on.
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
@@ -230,7 +237,8 @@ def evaluate(
     loaded = Forecaster.load(model, device=device)
     table, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
-    scores = messages.with_mean(loaded.evaluate(panel, last=last))
+    found = scoring.evaluate(loaded.fitted, panel, last, metrics)
+    scores = messages.with_total(scoring.table_of(found, panel), found.total())
     if out:
         write(scores, out)
     elif sys.stdout.isatty():

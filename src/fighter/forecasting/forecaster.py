@@ -236,7 +236,15 @@ class Forecaster(Config, Estimator):
         panel = read_panel(config, df, static)
         return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
 
-    def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
+    def evaluate(
+        self,
+        df: Any,
+        *,
+        last: int | None = None,
+        static: Any = None,
+        metrics: str | Sequence[str] | None = None,
+        total: bool = False,
+    ) -> Any:
         """Score every window of a table, none left out.
 
         Args:
@@ -244,13 +252,30 @@ class Forecaster(Config, Estimator):
                 continues the training table needs no history of its own.
             last: score only windows whose targets lie in this many last rows, the test rows.
             static: as in :meth:`fit`.
+            metrics: names of metrics (default: "mae", "mse", "scaled_mae", "scaled_mse" and, for
+                each level, "coverage"):
+
+                - "mae", "mse": mean absolute and squared error, in the units of the table.
+                - "scaled_mae", "scaled_mse": the same, in standard deviations of training rows.
+                - "coverage": share of the targets inside each interval, in per cent.
+                - "wape": sum of absolute errors divided by the sum of absolute true values.
+                - "bias": sum of forecast minus true value, divided by the same; above 0 if
+                  forecasts are too high.
+                - "rmsse", "mase": root mean squared and mean absolute error, divided by that of
+                  naive forecasts of the training table: of the last value for RMSSE, from the
+                  first value that is not zero (as in the M5 competition), of the last season for
+                  MASE. Empty where these made no error, and for series not trained on.
+                - "wql": twice the pinball loss, mean over the quantiles, divided by the sum of
+                  absolute true values.
+            total: return the scores of the whole table as a dictionary: "wape", "bias" and "wql"
+                of all series together, of the others the mean over series (default: False).
 
         Returns:
-            One row per series: windows scored, ``mae`` and ``mse`` in the table's units,
-            ``scaled_mae`` and ``scaled_mse`` in standard deviations of the training rows, and for
-            each level the share of targets inside the interval, in per cent.
+            One row per series: windows scored, and the metrics, as fractions but for coverage.
         """
-        return scoring.evaluate(self.fitted, self.read(df, static), last)
+        panel = self.read(df, static)
+        found = scoring.evaluate(self.fitted, panel, last, metrics)
+        return found.total() if total else scoring.table_of(found, panel)
 
     def score(self, df: Any, y: None = None) -> float:
         """Return minus the mean ``scaled_mae`` of :meth:`evaluate`, for scikit-learn's searches."""

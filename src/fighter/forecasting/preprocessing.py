@@ -12,6 +12,7 @@ from ..data.columns import listing
 from ..errors import FighterError
 from .autoconfig import Plan
 from .history import extend, positions, steps_between
+from .metrics import naive_errors
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Preprocessing:
     scaler: Scaler
     past: Scaler  # of past covariates
     future: Scaler  # of future covariates, followed by static ones
+    # [2, N]: what errors are compared with, see naive_errors; older models have none
+    naive_errors: np.ndarray | None = None
 
     @classmethod
     def fit(
@@ -50,6 +53,7 @@ class Preprocessing:
             scaler,
             _fit_columns(panel.past[:rows]),
             _fit_columns(_with_static(panel.future[:rows], panel)),
+            naive_errors(panel),
         )
 
     def check_series(self, ids: tuple, alternative: str) -> None:
@@ -86,6 +90,11 @@ class Preprocessing:
         for name, array in trained.items():
             own[name][..., here] = array[..., there]
         return Scaler(**{name: own[name] for name in trained})  # older models have no floor
+
+    def naive_errors_of(self, ids: tuple) -> np.ndarray:
+        """Return the errors of naive forecasts ``[2, N]``, NaN for a series not trained on."""
+        known = dict(zip(self.ids, () if (e := self.naive_errors) is None else e.T, strict=False))
+        return np.array([known.get(name, (np.nan, np.nan)) for name in ids]).T
 
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""

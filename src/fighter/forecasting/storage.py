@@ -62,6 +62,8 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler in zip(_SCALERS, scalers, strict=True):
         tensors |= to_tensors(name, scaler.state())
+    if preprocessing.naive_errors is not None:
+        tensors["naive_errors"] = torch.from_numpy(preprocessing.naive_errors)
     if fitted.conformal_shifts is not None:
         tensors["conformal_shifts"] = fitted.conformal_shifts
     if fitted.blend is not None:
@@ -94,7 +96,10 @@ def unpack(
         Scaler.from_state({k: v.numpy() for k, v in strip_prefix(name, tensors).items()})
         for name in _SCALERS
     ]
-    preprocessing = Preprocessing(context.ids, scheme, config["origin"], *scalers)
+    naive = _optional_array("naive_errors", tensors, (2, context.n_series))
+    preprocessing = Preprocessing(
+        context.ids, scheme, config["origin"], *scalers, naive_errors=naive
+    )
     weights, shifts = strip_prefix("network", tensors), tensors.get("conformal_shifts")
     check_finite(weights)
     _check_plan(plan, settings, context)
@@ -127,6 +132,18 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
     if not positive or min(plan.seasons, default=2) < 2:
         raise ValueError("blend.usual or blend.prior is not above 0, or a season is below 2 steps")
     return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
+
+
+def _optional_array(
+    name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """Return numbers that older models do not have; those that are there are positive or NaN."""
+    if name not in tensors:
+        return None
+    array = tensors[name].numpy()
+    if array.shape != shape or array.dtype != np.float64 or (array < 0).any():
+        raise ValueError(f"{name} does not hold {shape} positive numbers")
+    return array
 
 
 def _read_context(
