@@ -34,6 +34,8 @@ from .messages import is_rank_zero
 from .options import make_forecaster
 from .targets import check_targets, is_stream, write
 
+WeightColumn = Annotated[str, Shown("TEXT", "data")]
+
 
 def forecast(
     file: File,
@@ -41,6 +43,7 @@ def forecast(
     settings: Any,
     future_file: File | None = None,
     static: File | None = None,
+    weights: WeightColumn | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     out: Target | None = None,
@@ -69,6 +72,8 @@ def forecast(
         settings: the settings of the Forecaster.
         future_file: table with the future values of the --future columns, if FILE lacks them.
         static: table with one row per series, for static covariates.
+        weights: column of the --static table that says how much each series counts in the loss and
+            in the scores of the whole table (default: all the same).
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         out: write the forecast here, .csv or .parquet; - for standard output.
@@ -81,7 +86,7 @@ def forecast(
     check_targets(inputs, data_dir, out=out, plot=plot, report=report, save=save)
     table, ahead, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     try:
-        model, panel = _train(table, settings, quiet, fixed, ahead)
+        model, panel = _train(table, settings, quiet, fixed, weights, ahead)
     except KeyboardInterrupt:
         remedy = "fighter fit keeps every epoch and resumes"
         raise KeyboardInterrupt(f"nothing was written; {remedy}") from None
@@ -100,6 +105,7 @@ def fit(
     *,
     settings: Any,
     static: File | None = None,
+    weights: WeightColumn | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     out: TargetFolder,
@@ -122,6 +128,8 @@ def fit(
         file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
         settings: the settings of the Forecaster.
         static: table with one row per series, for static covariates.
+        weights: column of the --static table that says how much each series counts in the loss and
+            in the scores of the whole table (default: all the same).
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
@@ -140,7 +148,7 @@ def fit(
     table, fixed = (open_optional(name, data_dir, encoding) for name in (file, static))
     places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
-        _train(table, settings, quiet, fixed, distributed=distributed, **places)
+        _train(table, settings, quiet, fixed, weights, distributed=distributed, **places)
     except KeyboardInterrupt:
         kept = (out / CHECKPOINT).exists()
         raise KeyboardInterrupt("the same command resumes" if kept else "") from None
@@ -259,11 +267,17 @@ def future_flag() -> Iterator[None]:
 
 
 def _train(
-    table: Any, settings: Any, quiet: bool, static: Any = None, ahead: Any = None, **where: Any
+    table: Any,
+    settings: Any,
+    quiet: bool,
+    static: Any = None,
+    weights: str | None = None,
+    ahead: Any = None,
+    **where: Any,
 ) -> tuple[Forecaster, Panel]:
     """Read the table once, fit, and say what was read and reached; the fit says its plan."""
     model = make_forecaster(settings, verbose=is_rank_zero() and not quiet)
-    panel = model.read(table, static)
+    panel = model.read(table, static, weights)
     _tell(quiet, messages.about_data(panel))
     if not where:  # forecasts follow, so missing future covariates are an error now
         with future_flag():

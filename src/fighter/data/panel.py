@@ -65,6 +65,7 @@ class Panel:
     # table, to be looked back at
     begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     snapped: bool = False  # whether stamps were moved to the grid
+    weights: np.ndarray | None = None  # float64 [N]: how much each series counts
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
@@ -122,4 +123,5 @@ class Panel:
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
             ends=self.ends[columns], begins=self.begins[columns],
+            weights=None if self.weights is None else self.weights[columns],
         )  # fmt: skip

@@ -28,6 +28,7 @@ class Batch(NamedTuple):
     bounds: Tensor | None = None  # [2, N]: natural bounds of the series, lower and upper
     floor: Tensor | None = None  # [2, N]: a lower bound of finished forecasts
     given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
+    weights: Tensor | None = None  # [N]: weights of the series in training, of mean 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class Windows:
     bounds: Tensor | None = None  # [2, N]
     floor: Tensor | None = None  # [2, N]
     given_bounds: Tensor | None = None  # [2, N]
+    weights: Tensor | None = None  # [N]
     # int64 [2, N]: the first and the last row that a series' targets may begin at
     origins: Tensor | None = None
 
@@ -137,7 +139,7 @@ class Windows:
             _cut(self.past_covariates, start, self.lookback),
             _cut(self.future_covariates, start, size),
             _cut(self.calendar, start, size),
-            self.bounds, self.floor, self.given_bounds,
+            self.bounds, self.floor, self.given_bounds, self.weights,
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:

@@ -155,7 +155,8 @@ def scores(
         for name, values in measured.items():
             sums[name] = sums.get(name, 0) + (values[..., columns] * own).sum((0, 1))
     naive = fitted.preprocessing.naive_errors_of(panel.ids)
-    return make_scores(panel.ids, len(windows), names, sums, scaler.scale[columns], naive)
+    weights = fitted.weights_of(panel)
+    return make_scores(weights, len(windows), names, sums, scaler.scale[columns], naive)
 
 
 def _warn_if_seen(fitted: Fitted, panel: Panel, last: int | None) -> None:

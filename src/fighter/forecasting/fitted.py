@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_finished, describe_bounds, to_table_units
-from ..data.columns import listing
+from ..data.columns import column_names, listing
+from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.autoregression import MEMORY
@@ -82,44 +83,48 @@ class Fitted:
 
     # ---- tables to panels -----------------------------------------------------------------
 
-    def read(self, df: Any, static: Any = None) -> Panel:
+    def read(self, df: Any, static: Any = None, weights: Any = None) -> Panel:
         """Read a later table as the training table was read, and join it to the end of that.
 
         A panel is returned as it is; None is the end of the training table itself.
         """
         if df is None:
             return self.context
-        panel = self._read(df, static)
+        panel = self._read(df, static, weights)
         self.preprocessing.check_series(panel.ids, self.alternative)
         if isinstance(df, Panel):
             return panel
         memory = max(self.plan.lookback, MEMORY if self.blend else 0)
         return join(panel, self.context, self.plan.lookback, memory)
 
-    def read_again(self, config: Config, df: Any, static: Any = None) -> Panel:
+    def read_again(self, config: Config, df: Any, static: Any = None, weights: Any = None) -> Panel:
         """Read a table to continue training on: all of the series, in their order.
 
         ``config`` may differ in how tables are read and networks are trained, not in what the
         network is.
         """
         config.check_same(self.config, MAY_CHANGE, "fit without a warm start, or set it back")
-        panel = self._read(df, static, config)
+        panel = self._read(df, static, weights, config)
         trained = self.preprocessing
         trained.check_series(panel.ids, "a fit without a warm start")
         if lacking := set(trained.ids) - set(panel.ids):
             reason = f"a warm start needs all {len(trained.ids)} series that were trained on"
             raise FighterError(f"{reason}, and {min(lacking, key=str)!r} is missing")
-        return panel if panel.ids == trained.ids else panel.select(trained.ids)
+        panel = panel if panel.ids == trained.ids else panel.select(trained.ids)
+        return panel if panel.weights is not None else replace(panel, weights=self.context.weights)
 
-    def _read(self, df: Any, static: Any, config: Config | None = None) -> Panel:
+    def _read(
+        self, df: Any, static: Any, weights: Any = None, config: Config | None = None
+    ) -> Panel:
         trained = self.context
-        if static is not None and not trained.static.shape[1]:
+        covariates = without_weights(static, weights, trained.id_cols)
+        if covariates is not None and not trained.static.shape[1]:
             raise FighterError(
                 "the model was fitted without static covariates: leave them out", argument="static"
             )
         if isinstance(df, Integral) and not isinstance(df, bool):
             check_horizon(self.plan, df=df)
-        panel = read_panel(config or self.config, df, static, self.preprocessing)
+        panel = read_panel(config or self.config, df, static, weights, self.preprocessing)
         if trained.static.shape[1] and not panel.static.shape[1]:
             return borrow_static(panel, trained)
         return panel
@@ -149,6 +154,16 @@ class Fitted:
             [core.alternative] * core.series_specific
             + ["a frame without a cycle"] * (self.network.cycle is not None)
         )
+
+    def weights_of(self, panel: Panel) -> np.ndarray | None:
+        """Return how much each series counts in the score of a table: as given, or as in training.
+
+        None if all count the same.
+        """
+        if panel.weights is not None or self.context.weights is None:
+            return panel.weights
+        known = dict(zip(self.context.ids, self.context.weights, strict=True))
+        return with_weights(panel, known).weights
 
     # ---- forecasts ------------------------------------------------------------------------
 
@@ -469,12 +484,19 @@ def check_future(config: Config, panel: Panel, future: Any) -> None:
 
 
 def read_panel(
-    config: Config, df: Any, static: Any = None, trained: Preprocessing | None = None
+    config: Config,
+    df: Any,
+    static: Any = None,
+    weights: Any = None,
+    trained: Preprocessing | None = None,
 ) -> Panel:
     """Read a table as the settings say, and warn about what was noticed in it.
 
-    ``trained`` gives the layout of the training table; a panel is returned as it is.
+    ``trained`` gives the layout of the training table. A panel is returned as it is, with
+    ``weights`` if there are any.
     """
+    given, id_cols = static, column_names(config.id_col, "id_col")
+    static = without_weights(given, weights, id_cols)
     if isinstance(df, Panel):
         if static is not None:
             reason = "a panel holds its static covariates: pass them where the panel is read"
@@ -484,7 +506,7 @@ def read_panel(
                 reason = f"the panel has {listing(held) or 'none'}: read it with the same settings"
                 raise FighterError(reason, argument=name, value=named)
         freq = df.freq.with_season(config.season)
-        return df if freq == df.freq else replace(df, freq=freq)
+        return with_weights(df if freq == df.freq else replace(df, freq=freq), weights, given)
     panel = to_panel(
         df,
         id_col=config.id_col,
@@ -504,7 +526,7 @@ def read_panel(
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
-    return panel
+    return with_weights(panel, weights, given)
 
 
 def build_network(plan: Plan, panel: Panel) -> ForecastNet:

@@ -87,6 +87,7 @@ class Forecaster(Config, Estimator):
         y: None = None,
         *,
         static: Any = None,
+        weights: Any = None,
         warm_start: bool = False,
         folder: str | Path | None = None,
         overwrite: bool = False,
@@ -99,6 +100,9 @@ class Forecaster(Config, Estimator):
             df: the training table, or a panel from :meth:`read`.
             y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
+            weights: how much each series counts in the loss and in the scores of the whole table: a
+                mapping from id to weight, a table with the id columns and one more, or the name of
+                a column of ``static``, which is then no covariate (default: all the same).
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
@@ -113,7 +117,7 @@ class Forecaster(Config, Estimator):
         with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
             read = start.read_again if start else read_panel
             options = {"device": self.torch_device, "start": start, "world": world, **places}
-            fitted = fit_panel(config, read(config, df, static), **options)
+            fitted = fit_panel(config, read(config, df, static, weights), **options)
             self._fitted, self._rank = fitted, world.rank
             if folder and world.first:
                 _storage.write_folder(Path(folder), *pack(self._fitted))
@@ -216,6 +220,7 @@ class Forecaster(Config, Estimator):
         step_size: int | None = None,
         refit: bool = False,
         static: Any = None,
+        weights: Any = None,
     ) -> Any:
         """Forecast the last ``n_windows`` windows of a table as if their targets were unknown.
 
@@ -227,13 +232,14 @@ class Forecaster(Config, Estimator):
             step_size: steps from one window to the next (default: the horizon).
             refit: fit again before every window (default: False).
             static: as in :meth:`fit`.
+            weights: as in :meth:`fit`.
 
         Returns:
             One row per series, window and step: ``cutoff``, the forecast and the true value,
             named as ``target_col``.
         """
         config, device = self.copy(), self.torch_device
-        panel = read_panel(config, df, static)
+        panel = read_panel(config, df, static, weights)
         return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
 
     def evaluate(
@@ -242,6 +248,7 @@ class Forecaster(Config, Estimator):
         *,
         last: int | None = None,
         static: Any = None,
+        weights: Any = None,
         metrics: str | Sequence[str] | None = None,
         total: bool = False,
     ) -> Any:
@@ -252,6 +259,8 @@ class Forecaster(Config, Estimator):
                 continues the training table needs no history of its own.
             last: score only windows whose targets lie in this many last rows, the test rows.
             static: as in :meth:`fit`.
+            weights: weights of the series in the scores of the whole table, as in :meth:`fit`
+                (default: those of the fit).
             metrics: names of metrics (default: "mae", "mse", "scaled_mae", "scaled_mse" and, for
                 each level, "coverage"):
 
@@ -268,12 +277,13 @@ class Forecaster(Config, Estimator):
                 - "wql": twice the pinball loss, mean over the quantiles, divided by the sum of
                   absolute true values.
             total: return the scores of the whole table as a dictionary: "wape", "bias" and "wql"
-                of all series together, of the others the mean over series (default: False).
+                of all series together, of the others the mean over series, all of them weighted
+                (default: False).
 
         Returns:
             One row per series: windows scored, and the metrics, as fractions but for coverage.
         """
-        panel = self.read(df, static)
+        panel = self.read(df, static, weights)
         found = scoring.evaluate(self.fitted, panel, last, metrics)
         return found.total() if total else scoring.table_of(found, panel)
 
@@ -297,14 +307,14 @@ class Forecaster(Config, Estimator):
         model._fitted = replace(fitted, config=model.copy())
         return model
 
-    def read(self, df: Any = None, static: Any = None) -> Panel:
+    def read(self, df: Any = None, static: Any = None, weights: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
         A fitted model reads it like the training table; the default is the end of that table.
         """
         if self._fitted is None and df is not None:
-            return read_panel(self, df, static)
-        return self.fitted.read(df, static)
+            return read_panel(self, df, static, weights)
+        return self.fitted.read(df, static, weights)
 
     @property
     def fitted(self) -> Fitted:

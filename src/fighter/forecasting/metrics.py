@@ -19,12 +19,12 @@ class Scores:
     """The metrics of N series, as fractions.
 
     Args:
-        ids: the N series.
+        weights: how much each series counts in the table ``[N]``; None if all count the same.
         windows: number of windows that were scored.
         parts: numerator and denominator ``[N]`` of each metric, by its column.
     """
 
-    ids: tuple
+    weights: np.ndarray | None
     windows: int
     parts: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
@@ -32,26 +32,25 @@ class Scores:
         """Return the metrics of each series ``[N]``, NaN where it has none."""
         return {name: _divide(*part) for name, part in self.parts.items()}
 
-    def total(self, weights: np.ndarray | None = None) -> dict[str, float]:
-        """Return the metrics of the whole table.
+    def total(self) -> dict[str, float]:
+        """Return the metrics of the whole table, weighted.
 
         "wape", "bias" and "wql" are sums over all series, divided by each other; the others are
-        means over the series that have them. ``weights [N]`` say how much each series counts
-        (default: all the same).
+        means over the series that have them.
         """
-        weights = np.ones(len(self.ids)) if weights is None else weights
+        weights = 1.0 if self.weights is None else self.weights
         found = {}
         for name, (top, bottom) in self.parts.items():
             if name not in SHARES:
                 top = _divide(top, bottom)
                 bottom = np.where(np.isnan(top), 0.0, 1.0)
             counts = (weights * bottom).sum()
-            found[name] = float(_divide(np.nansum(weights * top), counts))
+            found[name] = float(_divide(np.asarray(np.nansum(weights * top)), counts))
         return found
 
 
 def make_scores(
-    ids: tuple,
+    weights: np.ndarray | None,
     windows: int,
     names: Sequence[str],
     sums: Mapping[str, np.ndarray],
@@ -82,7 +81,7 @@ def make_scores(
     covered = [name for name in sums if name.startswith("coverage-")]
     parts |= {name: (100 * sums[name], count) for name in covered}
     columns = [c for name in names for c in (covered if name == "coverage" else (name,))]
-    return Scores(ids, windows, {name: parts[name] for name in columns})
+    return Scores(weights, windows, {name: parts[name] for name in columns})
 
 
 def check_metrics(metrics: str | Sequence[str] | None, config: Config) -> tuple[str, ...]:
@@ -105,7 +104,7 @@ def naive_errors(panel: Panel) -> np.ndarray:
 
     The first is the root mean squared change from one step to the next, after the first value that
     is not zero, as in the M5 competition; the second is the mean absolute change from one season to
-    the next. NaN where there is no change to measure.
+    the next. 0 where there is no change to measure.
     """
     sold = np.logical_or.accumulate(panel.observed & (panel.values != 0), axis=0)
     season = (*panel.freq.season, 1)[0]
@@ -116,8 +115,7 @@ def naive_errors(panel: Panel) -> np.ndarray:
 def _mean_change(values: np.ndarray, seen: np.ndarray, lag: int, power: int) -> np.ndarray:
     both = seen[lag:] & seen[:-lag]
     change = np.where(both, np.abs(values[lag:] - values[:-lag]), 0.0) ** power
-    mean = _divide(change.sum(0), both.sum(0))
-    return np.where(mean > 0, mean, np.nan)
+    return change.sum(0) / np.maximum(both.sum(0), 1)
 
 
 def _divide(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

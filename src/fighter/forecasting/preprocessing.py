@@ -92,9 +92,9 @@ class Preprocessing:
         return Scaler(**{name: own[name] for name in trained})  # older models have no floor
 
     def naive_errors_of(self, ids: tuple) -> np.ndarray:
-        """Return the errors of naive forecasts ``[2, N]``, NaN for a series not trained on."""
+        """Return the errors of naive forecasts ``[2, N]``, 0 for a series not trained on."""
         known = dict(zip(self.ids, () if (e := self.naive_errors) is None else e.T, strict=False))
-        return np.array([known.get(name, (np.nan, np.nan)) for name in ids]).T
+        return np.array([known.get(name, (0.0, 0.0)) for name in ids]).T
 
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
@@ -129,6 +129,8 @@ class Preprocessing:
                 rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
+        if panel.weights is not None:
+            rest["weights"] = tensor(panel.weights / panel.weights.mean())
         for name in Scaler.BOUNDS:
             bounds = getattr(scaler, name)
             if bounds is not None and np.isfinite(bounds).any():

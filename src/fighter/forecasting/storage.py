@@ -58,6 +58,8 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "table": table_library(context.like),
     }
     arrays = {name: np.ascontiguousarray(getattr(context, name)) for name in _ARRAYS}
+    if context.weights is not None:
+        arrays["weights"] = context.weights
     tensors = to_tensors("network", fitted.network.state_dict()) | to_tensors("context", arrays)
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler in zip(_SCALERS, scalers, strict=True):
@@ -137,12 +139,13 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
 def _optional_array(
     name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]
 ) -> np.ndarray | None:
-    """Return numbers that older models do not have; those that are there are positive or NaN."""
+    """Return numbers of 0 or more that a model may lack."""
     if name not in tensors:
         return None
     array = tensors[name].numpy()
-    if array.shape != shape or array.dtype != np.float64 or (array < 0).any():
-        raise ValueError(f"{name} does not hold {shape} positive numbers")
+    fine = array.shape == shape and array.dtype == np.float64
+    if not fine or not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name} does not hold {shape} numbers of 0 or more")
     return array
 
 
@@ -202,6 +205,7 @@ def _read_context(
         target_col=scheme.target_col,
         series_cols=scheme.series_cols,
         snapped=scheme.snapped,
+        weights=_optional_array("context.weights", tensors, (series,)),
         like=table,
         **arrays,
     )
