@@ -65,6 +65,7 @@ class Panel:
     # table, to be looked back at
     begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     snapped: bool = False  # whether stamps were moved to the grid
+    holidays: tuple[str, ...] = ()  # N: the country of each series, such as DE; () for none
     weights: np.ndarray | None = None  # float64 [N]: how much each series counts
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
@@ -123,5 +124,6 @@ class Panel:
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
             ends=self.ends[columns], begins=self.begins[columns],
+            holidays=tuple(self.holidays[i] for i in columns) if self.holidays else (),
             weights=None if self.weights is None else self.weights[columns],
         )  # fmt: skip

@@ -148,6 +148,7 @@ class Config:
     target_col: str = "y"
     past: Sequence[str] = ()
     future: Sequence[str] = ()
+    holidays: str | None = None
     missing_values: Sequence[float] = ()
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
@@ -168,6 +169,9 @@ class Config:
         for name in _LISTS:
             _check_list(name, getattr(self, name))
         check_format(self.date_format)
+        if not (self.holidays is None or isinstance(self.holidays, str)):
+            needed = "needs a country such as DE, or the name of a column"
+            raise FighterError(needed, argument="holidays", value=self.holidays)
         season_lengths(self.season)
         if not column_names(self.id_col, "id_col"):
             raise FighterError("needs the name of a column", argument="id_col", value=self.id_col)

@@ -39,7 +39,8 @@ from .history import complete, join, positions, warn_if_unseen
 from .intervals import conformal_shifts
 from .preprocessing import (
     Preprocessing,
-    borrow_static,
+    borrow,
+    count_known_ahead,
     held_rows,
     split_windows,
     with_targets,
@@ -125,9 +126,7 @@ class Fitted:
         if isinstance(df, Integral) and not isinstance(df, bool):
             check_horizon(self.plan, df=df)
         panel = read_panel(config or self.config, df, static, weights, self.preprocessing)
-        if trained.static.shape[1] and not panel.static.shape[1]:
-            return borrow_static(panel, trained)
-        return panel
+        return borrow(panel, trained)
 
     def served(self, panel: Panel) -> Panel:
         """Return a panel as the network takes it: its series in the order of training.
@@ -521,6 +520,7 @@ def read_panel(
         missing_values=config.missing_values,
         columns=config.columns,
         drop=config.drop,
+        holidays=config.holidays,
         scheme=None if trained is None else trained.scheme,
     )
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
@@ -545,7 +545,7 @@ def build_network(plan: Plan, panel: Panel) -> ForecastNet:
         period=plan.cycle,
         cycle_before_norm=plan.cycle_before_norm,
         reversion=plan.reversion,
-        covariates=(panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1]),
+        covariates=(panel.past.shape[2], count_known_ahead(panel)),
         halves=plan.halves,
     )
 

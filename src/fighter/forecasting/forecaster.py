@@ -60,6 +60,9 @@ class Forecaster(Config, Estimator):
         target_col: column of a long table with the values (default: "y").
         past: covariate columns known only up to the present (default: none).
         future: covariate columns known in advance (default: none).
+        holidays: country whose public holidays are a covariate, such as "DE" or, for a state,
+            "DE-BY"; or a column of such codes in the table or in the static table; needs the
+            package holidays (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).

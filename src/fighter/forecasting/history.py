@@ -115,6 +115,7 @@ def complete(panel: Panel, context: Panel) -> Panel:
         static=context.static,
         begins=begins,
         ends=ends,
+        holidays=context.holidays,
         weights=context.weights,
     )
 

@@ -30,7 +30,7 @@ from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network
-from .preprocessing import Preprocessing
+from .preprocessing import Preprocessing, count_known_ahead
 
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
@@ -55,6 +55,7 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "future": context.future_names,
             "static": context.static_names,
         },
+        "holidays": list(context.holidays),
         "table": table_library(context.like),
     }
     arrays = {name: np.ascontiguousarray(getattr(context, name)) for name in _ARRAYS}
@@ -179,6 +180,9 @@ def _read_context(
         several = isinstance(name, tuple) and not scheme.series_cols  # labels may be tuples, too
         if (len(name) if several else 1) != len(scheme.id_cols):
             raise ValueError(f"id {name!r:.60} is not of the columns {scheme.id_cols}")
+    holidays = tuple(config.get("holidays", ()))
+    if not fits(holidays, tuple[str, ...]) or len(holidays) not in (0, series):
+        raise TypeError("holidays are not the country of each series")
     if len(set(ids)) != series or len(ids) != series:
         raise ValueError(f"there are {len(set(ids))} ids of {series} series")
     if not ((arrays["ends"] >= 0) & (arrays["ends"] <= steps)).all():
@@ -205,6 +209,7 @@ def _read_context(
         target_col=scheme.target_col,
         series_cols=scheme.series_cols,
         snapped=scheme.snapped,
+        holidays=holidays,
         weights=_optional_array("context.weights", tensors, (series,)),
         like=table,
         **arrays,
@@ -233,8 +238,7 @@ def _check_numbers(
 ) -> None:
     """Raise ValueError unless scales and shifts have their sizes and are finite."""
     series = context.n_series
-    known = context.future.shape[2] + context.static.shape[1]
-    sizes = ((series,), (context.past.shape[2],), (known,))
+    sizes = ((series,), (context.past.shape[2],), (count_known_ahead(context),))
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler, size in zip(_SCALERS, scalers, sizes, strict=True):
         fine = scaler.shift.shape == scaler.scale.shape == size
