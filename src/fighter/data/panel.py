@@ -1,6 +1,6 @@
 """The type that tables and tensors share: many series on one regular time grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,6 +110,16 @@ class Panel:
             ends=np.clip(self.ends, first, last) - first,
             begins=np.clip(self.begins, first, last) - first,
         )  # fmt: skip
+
+    def without_leading_zeros(self, keep: Collection = ()) -> "Panel":
+        """Count the zeros before the first other value of each series as not observed.
+
+        Series that hold nothing but zeros, and those in ``keep``, stay as they are.
+        """
+        sold = self.observed & (self.values != 0)
+        early = ~np.logical_or.accumulate(sold, axis=0) & sold.any(0)
+        early &= np.array([name not in keep for name in self.ids])
+        return replace(self, observed=self.observed & ~early)
 
     def select(self, ids: Sequence) -> "Panel":
         """Take the series ``ids``, in that order."""

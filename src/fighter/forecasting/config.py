@@ -150,6 +150,7 @@ class Config:
     future: Sequence[str] = ()
     holidays: str | None = None
     missing_values: Sequence[float] = ()
+    leading_zeros: bool = True
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     validation: int | None = None
@@ -183,7 +184,8 @@ class Config:
             raise FighterError("needs a whole number", argument="seed", value=self.seed)
         if not (self.device is None or isinstance(self.device, str)):
             raise FighterError("needs cpu, cuda or None", argument="device", value=self.device)
-        check_bool("verbose", self.verbose)
+        for name in ("leading_zeros", "verbose"):
+            check_bool(name, getattr(self, name))
         level, quantiles = as_list(self.level), as_list(self.quantiles)
         if level and quantiles:
             raise FighterError("pass either level or quantiles, not both", argument="quantiles")

@@ -523,6 +523,10 @@ def read_panel(
         holidays=config.holidays,
         scheme=None if trained is None else trained.scheme,
     )
+    if not config.leading_zeros:
+        # A table that begins later does not hold the first sales of the series trained on.
+        later = trained is not None and panel.times[0] > trained.origin
+        panel = panel.without_leading_zeros({*trained.ids} if trained and later else ())
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))

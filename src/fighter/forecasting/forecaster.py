@@ -64,6 +64,8 @@ class Forecaster(Config, Estimator):
             "DE-BY"; or a column of such codes in the table or in the static table; needs the
             package holidays (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
+        leading_zeros: keep the zeros before the first other value of a series, as before the first
+            sale of an item; False counts them as not observed (default: True).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
         validation: last rows, of each series where they end at different times; they choose the
