@@ -53,9 +53,9 @@ def generate(series: int) -> pd.DataFrame:
     begin = rng.integers(0, WEEKS // 2, series) * (rng.random(series) < 0.3)
     days = pd.date_range("2022-01-03", periods=WEEKS, freq="W-MON")
     names = np.array([f"item{i}" for i in range(series)])
-    columns = {"unique_id": names.repeat(WEEKS), "ds": np.tile(days, series), "y": y.ravel()}
+    columns = {"unique_id": names.repeat(WEEKS), "ds": np.tile(days, series), "y": y.ravel() * 1.0}
     kept = (step >= begin[:, None]).ravel()
-    return pd.DataFrame(columns)[kept].astype({"y": float})
+    return pd.DataFrame({name: column[kept] for name, column in columns.items()})
 
 
 def main() -> None:

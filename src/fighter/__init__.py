@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, explain, models, nn
+    from . import errors, explain, hierarchy, models, nn
     from .classifier import TextClassifier
     from .errors import DataWarning, FighterError
     from .explain import TemporalGraph
@@ -25,6 +25,7 @@ __all__ = [
     "Training",
     "errors",
     "explain",
+    "hierarchy",
     "models",
     "multi_hop",
     "nn",

@@ -70,7 +70,7 @@ def test_ids_in_several_columns(tmp_path, capsys):
     ]  # fmt: skip
     assert main(["evaluate", str(tmp_path / "m"), str(tmp_path / "t.csv")]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("(mean),(mean),")
+    assert last.startswith("(all),(all),")
     assert main([*command[:-2], "--out", str(tmp_path / "f.csv"), "--id-col", "shop"]) == 1
     assert "'shop', 'item'" in capsys.readouterr().err
 
@@ -296,15 +296,15 @@ def test_missing_future_values_are_reported_before_training(tmp_path, capsys):
     assert main(["predict", str(tmp_path / "m"), *given, *out]) == 0
 
 
-def test_evaluate_shows_series_and_mean(table, model, tmp_path, capsys):
+def test_evaluate_shows_series_and_total(table, model, tmp_path, capsys):
     out = tmp_path / "scores.csv"
     assert main(["evaluate", str(model), str(table), "--last", "20", "--out", str(out)]) == 0
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "17 of the 17 windows" in captured.err  # these rows were seen
     scores = pd.read_csv(out).set_index("unique_id")
-    assert list(scores.index) == ["a", "b", "(mean)"]
-    assert scores.loc["(mean)", "mae"] == pytest.approx(scores.loc[["a", "b"], "mae"].mean())
+    assert list(scores.index) == ["a", "b", "(all)"]
+    assert scores.loc["(all)", "mae"] == pytest.approx(scores.loc[["a", "b"], "mae"].mean())
     assert (scores["windows"] == 17).all()
     make_table(170).to_csv(tmp_path / "later.csv", index=False)
     assert main(["evaluate", str(model), str(tmp_path / "later.csv"), "--last", "20"]) == 0

@@ -24,7 +24,7 @@ def test_get_params_makes_an_equal_forecaster():
     for name, value in model.get_params(deep=False).items():
         assert getattr(clone, name) is value
     assert list(model.get_params(deep=False)) == list(inspect.signature(Forecaster).parameters)
-    assert len(inspect.signature(Forecaster).parameters) <= 22
+    assert len(inspect.signature(Forecaster).parameters) <= 24
 
 
 def test_deep_parameters_reach_into_model_frame_and_training():

@@ -437,3 +437,41 @@ def test_series_that_end_before_every_validation_window_are_fitted():
             pd.concat([a, b])
         )
     assert np.isfinite(model.predict().Fighter).all()
+
+
+def listed_late(rows: int = 60) -> pd.DataFrame:
+    """Return three items, of which b is listed at row 30 and c is never sold."""
+    df = waves(rows, ids=("a", "b", "c"))
+    step = df.groupby("unique_id").cumcount()
+    return df.assign(
+        y=df.y.where(((df.unique_id == "b") & (step >= 30)) | (df.unique_id == "a"), 0)
+    )
+
+
+def test_zeros_before_the_first_sale_are_left_out():
+    df = listed_late()
+    df.loc[df.index[40], "y"] = 0.0  # of a, after its first sale
+    kept, dropped = (tiny(leading_zeros=keep).read(df) for keep in (True, False))
+    assert kept.observed.all()
+    assert dropped.observed.all(0).tolist() == [True, False, True]
+    assert dropped.observed[:, 1].tolist() == [False] * 30 + [True] * 30
+    assert np.array_equal(dropped.values, kept.values)
+    model = tiny(leading_zeros=False).fit(df)
+    own = df[df.unique_id == "b"].y[30 : 60 - model.plan.validation]
+    assert model.fitted.preprocessing.scaler.shift[1] == pytest.approx(own.mean())
+
+
+def test_zeros_of_a_later_table_are_sales():
+    """Only series that were not trained on have their first sale in it."""
+    df = listed_late()
+    model = small("linear", cycle=None, leading_zeros=False).fit(df)
+    later = df.assign(y=0.0).iloc[-20:].assign(ds=lambda t: t.ds + pd.Timedelta(hours=30))
+    later.iloc[-5:, later.columns.get_loc("y")] = 7.0
+    names = [later.assign(unique_id=name) for name in ("b", "new")]
+    first = pd.concat(names).ds.min()
+    panel = model.read(pd.concat(names))
+    rows = panel.times >= first.value
+    assert panel.observed[rows, 0].sum() == 20
+    assert panel.observed[rows, 1].sum() == 5
+    again = model.read(df)  # the training table
+    assert again.observed.sum(0).tolist() == [60, 30, 60]

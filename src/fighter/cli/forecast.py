@@ -14,6 +14,7 @@ from ..data import Panel
 from ..data.buckets import holds_parquet
 from ..data.files import open_table
 from ..errors import FighterError
+from ..forecasting import evaluate as scoring
 from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
@@ -35,6 +36,8 @@ from .messages import is_rank_zero
 from .options import make_forecaster
 from .targets import check_targets, is_stream, write
 
+WeightColumn = Annotated[str, Shown("TEXT", "data")]
+
 
 def forecast(
     file: File,
@@ -42,6 +45,7 @@ def forecast(
     settings: Any,
     future_file: File | None = None,
     static: File | None = None,
+    weights: WeightColumn | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     out: Target | None = None,
@@ -70,6 +74,8 @@ def forecast(
         settings: the settings of the Forecaster.
         future_file: table with the future values of the --future columns, if FILE lacks them.
         static: table with one row per series, for static covariates.
+        weights: column of the --static table that says how much each series counts in the loss and
+            in the scores of the whole table (default: all the same).
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         out: write the forecast here, .csv or .parquet; - for standard output.
@@ -82,7 +88,7 @@ def forecast(
     check_targets(inputs, data_dir, out=out, plot=plot, report=report, save=save)
     table, ahead, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     try:
-        model, panel = _train(table, settings, quiet, fixed, ahead)
+        model, panel = _train(table, settings, quiet, fixed, weights, ahead)
     except KeyboardInterrupt:
         remedy = "fighter fit keeps every epoch and resumes"
         raise KeyboardInterrupt(f"nothing was written; {remedy}") from None
@@ -101,6 +107,7 @@ def fit(
     *,
     settings: Any,
     static: File | None = None,
+    weights: WeightColumn | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
     out: TargetFolder,
@@ -124,6 +131,8 @@ def fit(
             standard input; or the name of a known data set.
         settings: the settings of the Forecaster.
         static: table with one row per series, for static covariates.
+        weights: column of the --static table that says how much each series counts in the loss and
+            in the scores of the whole table (default: all the same).
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
         out: folder for the model, metrics.jsonl and, during training, a checkpoint of each epoch.
@@ -144,7 +153,7 @@ def fit(
     fixed = open_optional(static, data_dir, encoding)
     places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
-        _train(table, settings, quiet, fixed, distributed=distributed, **places)
+        _train(table, settings, quiet, fixed, weights, distributed=distributed, **places)
     except KeyboardInterrupt:
         kept = (out / CHECKPOINT).exists()
         raise KeyboardInterrupt("the same command resumes" if kept else "") from None
@@ -224,6 +233,7 @@ def evaluate(
     file: File,
     *,
     last: int | None = None,
+    metrics: Annotated[tuple[str, ...], Shown("NAME")] = (),
     static: File | None = None,
     encoding: Encoding | None = None,
     data_dir: DataFolder | None = None,
@@ -233,15 +243,20 @@ def evaluate(
     """Score a model on every window of a table, series by series and over all.
 
     mae and mse are in the units of the table, scaled_mae and scaled_mse in standard deviations of
-    the training rows; coverage is the share of values inside the interval, in per cent.
+    the training rows; coverage is the share of values inside the interval, in per cent. wape, bias
+    (above 0 if forecasts are too high) and wql are shares of the sum of absolute true values; rmsse
+    and mase compare errors with those of naive forecasts of the training table. The last row has
+    wape, bias and wql of all series together, and of the others the mean over the series.
 
-    Example: fighter evaluate model load.csv --last 720
+    Example: fighter evaluate model load.csv --last 720 --metrics wape rmsse
 
     Args:
         model: folder written by fighter fit or forecast --save.
         file: table with history and true values; - for standard input; or the name of a known
             data set.
         last: score only windows whose targets lie in this many last rows, the test rows.
+        metrics: mae, mse, scaled_mae, scaled_mse, coverage, wape, bias, rmsse, mase or wql
+            (default: the first five).
         static: table with one row per series, if some series were not trained on.
         encoding: encoding of text files, such as latin-1 (default: UTF-8).
         data_dir: folder of known data sets; else $FIGHTER_DATA, else the cache.
@@ -255,7 +270,8 @@ def evaluate(
     loaded = Forecaster.load(model, device=device)
     table, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
     panel = loaded.read(table, fixed)
-    scores = messages.with_mean(loaded.evaluate(panel, last=last))
+    found = scoring.evaluate(loaded.fitted, panel, last, metrics)
+    scores = messages.with_total(scoring.table_of(found, panel), found.total())
     if out:
         write(scores, out)
     elif sys.stdout.isatty():
@@ -276,11 +292,17 @@ def future_flag() -> Iterator[None]:
 
 
 def _train(
-    table: Any, settings: Any, quiet: bool, static: Any = None, ahead: Any = None, **where: Any
+    table: Any,
+    settings: Any,
+    quiet: bool,
+    static: Any = None,
+    weights: str | None = None,
+    ahead: Any = None,
+    **where: Any,
 ) -> tuple[Forecaster, Panel]:
     """Read the table once, fit, and say what was read and reached; the fit says its plan."""
     model = make_forecaster(settings, verbose=is_rank_zero() and not quiet)
-    panel = model.read(table, static)
+    panel = model.read(table, static, weights)
     _tell(quiet, messages.about_data(panel))
     if not where:  # forecasts follow, so missing future covariates are an error now
         with future_flag():

@@ -60,6 +60,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "past": list(context.past_names),
         "future": list(context.future_names),
         "static": list(context.static_names),
+        "holidays": sorted({*context.holidays}),
         "rows": 1 + int(freq.positions(context.times[-1:], origin)[0]),
         "start": freq.show(origin),
         "end": freq.show(int(context.times[-1])),
@@ -80,6 +81,7 @@ def _lines(card: dict[str, Any]) -> dict[str, str]:
     intervals = ", ".join(f"{level:g} %" for level in card["levels"])
     intervals = intervals or ", ".join(f"{q:g}" for q in card["quantiles"]) or "none"
     covariates = [f"{kind}: {', '.join(card[kind])}" for kind in ("past", "future") if card[kind]]
+    covariates += [f"holidays: {', '.join(card['holidays'])}"] * bool(card["holidays"])
     covariates += [f"static: {len(card['static'])} columns"] * bool(card["static"])
     columns, stamp = card["columns"], card["columns"]["time"]
     long = ", ".join([*columns["id"], stamp, columns["target"]])

@@ -96,21 +96,20 @@ def about_score(model: "Forecaster", simple: Mapping[str, "Forecaster"], panel: 
 
     models = {"": model, "seasonal naive": simple["naive"], "last value": simple["repeat"]}
     results = {name: scores(fitted.fitted, panel, rows) for name, fitted in models.items()}
-    errors = {name: float(np.nanmean(table["scaled_mae"])) for name, table in results.items()}
+    errors = {name: found.total()["scaled_mae"] for name, found in results.items()}
     others = ", ".join(f"{name} {error:.4f}" for name, error in errors.items() if name)
     best = min(errors, key=lambda name: errors[name])
     text = (
-        f"score     mean absolute error {errors['']:.4f} on {results['']['windows'].max():,} "
+        f"score     mean absolute error {errors['']:.4f} on {results[''].windows:,} "
         f"validation windows, in standard deviations of each series; {others}"
     ) + (f": {best} is better here" if best else "")
     return fill(text)
 
 
-def with_mean(scores: Any) -> Any:
-    """Append a row with the mean over all series."""
+def with_total(scores: Any, total: Mapping[str, float]) -> Any:
+    """Append a row with the scores of the whole table."""
     ids = list(scores.columns[: scores.columns.get_loc("windows")])
-    numbers = scores.drop(columns=ids)
-    mean = numbers.mean().to_frame().T.assign(windows=numbers["windows"].max())
     result = scores.astype(dict.fromkeys(ids, "object"))
-    result.loc[len(result)] = {**dict.fromkeys(ids, "(mean)"), **mean.iloc[0]}
+    windows = scores["windows"].max()
+    result.loc[len(result)] = {**dict.fromkeys(ids, "(all)"), "windows": windows, **total}
     return result.astype({"windows": int})

@@ -18,6 +18,7 @@ from .columns import (
     open_frame,
 )
 from .frequency import Frequency, plural
+from .holidays import with_holidays
 from .layout import (
     DEFAULT_ID,
     DEFAULT_TARGET,
@@ -54,6 +55,7 @@ def to_panel(
     missing_values: float | Sequence[float] | None = (),
     columns: Sequence[str] | None = (),
     drop: Sequence[str] | None = (),
+    holidays: str | None = None,
     scheme: Scheme | None = None,
 ) -> Panel:
     """Read a table onto a regular time grid.
@@ -80,6 +82,8 @@ def to_panel(
         missing_values: numbers that stand for missing data, such as -9999.
         columns: read only these columns, and those named above (default: all).
         drop: columns to leave out.
+        holidays: country whose public holidays are a covariate, or a column of countries in the
+            table or in ``static``.
         scheme: ``panel.scheme`` of an earlier table, which this one then follows.
     """
     id_cols, time_col = column_names(id_col, "id_col"), column_name(time_col, "time_col")
@@ -132,7 +136,8 @@ def to_panel(
         what = f"{plural(count, 'empty value')} (NaN) {locator.summary(empty[:length])}"
         notes.append(DataNote("missing", f"{what}; treated as not observed."))
     notes += _describe_ends(observed[:length], ends, layout.ids)
-    notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(layout.unused)
+    unused = [name for name in layout.unused if name != holidays]
+    notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(unused)
     ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
     if not wide:  # do not fill in covariates after the end of a series
         after = np.arange(length)[:, None] >= ends
@@ -142,13 +147,14 @@ def to_panel(
     if static is not None:
         earlier = scheme.static_categories if scheme else None
         encoded, names, categories = encode_static(static, layout.ids, layout.id_cols, earlier)
-    return Panel(
+    panel = Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
         (*notes, *ahead_notes, *behind_notes), ends, id_cols=layout.id_cols,
         target_col=layout.target_col, series_cols=layout.series_cols,
         snapped=layout.left_out is not None, like=layout.frame.head(1).to_native(),
     )  # fmt: skip
+    return with_holidays(panel, holidays, layout, static, later=scheme is not None)
 
 
 def future_values(

@@ -1,6 +1,6 @@
 """The type that tables and tensors share: many series on one regular time grid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,6 +65,8 @@ class Panel:
     # table, to be looked back at
     begins: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     snapped: bool = False  # whether stamps were moved to the grid
+    holidays: tuple[str, ...] = ()  # N: the country of each series, such as DE; () for none
+    weights: np.ndarray | None = None  # float64 [N]: how much each series counts
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
@@ -109,6 +111,16 @@ class Panel:
             begins=np.clip(self.begins, first, last) - first,
         )  # fmt: skip
 
+    def without_leading_zeros(self, keep: Collection = ()) -> "Panel":
+        """Count the zeros before the first other value of each series as not observed.
+
+        Series that hold nothing but zeros, and those in ``keep``, stay as they are.
+        """
+        sold = self.observed & (self.values != 0)
+        early = ~np.logical_or.accumulate(sold, axis=0) & sold.any(0)
+        early &= np.array([name not in keep for name in self.ids])
+        return replace(self, observed=self.observed & ~early)
+
     def select(self, ids: Sequence) -> "Panel":
         """Take the series ``ids``, in that order."""
         place = {name: i for i, name in enumerate(self.ids)}
@@ -125,4 +137,6 @@ class Panel:
             values=self.values[:, columns], observed=self.observed[:, columns],
             past=self.past[:, columns], future=self.future[:, columns], static=self.static[columns],
             ends=self.ends[columns], begins=self.begins[columns],
+            holidays=tuple(self.holidays[i] for i in columns) if self.holidays else (),
+            weights=None if self.weights is None else self.weights[columns],
         )  # fmt: skip

@@ -28,6 +28,7 @@ class Batch(NamedTuple):
     bounds: Tensor | None = None  # [2, N]: natural bounds of the series, lower and upper
     floor: Tensor | None = None  # [2, N]: a lower bound of finished forecasts
     given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
+    weights: Tensor | None = None  # [N]: weights of the series in training, of mean 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class Windows:
     bounds: Tensor | None = None  # [2, N]
     floor: Tensor | None = None  # [2, N]
     given_bounds: Tensor | None = None  # [2, N]
+    weights: Tensor | None = None  # [N]
     # int64 [2, N]: the first and the last row that a series' targets may begin at
     origins: Tensor | None = None
 
@@ -144,6 +146,7 @@ class Windows:
             future_covariates=part(self.future_covariates),
             bounds=part(self.bounds), floor=part(self.floor),
             given_bounds=part(self.given_bounds), origins=part(self.origins),
+            weights=None if self.weights is None else self.weights[series],
         )  # fmt: skip
 
     def gather(self, index: Tensor, series: Tensor | None = None) -> Batch:
@@ -169,6 +172,7 @@ class Windows:
             _cut(self.calendar, start, size),
             _part(self.bounds, series), _part(self.floor, series),
             _part(self.given_bounds, series),
+            self.weights if self.weights is None or series is None else self.weights[series],
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:

@@ -148,7 +148,9 @@ class Config:
     target_col: str = "y"
     past: Sequence[str] = ()
     future: Sequence[str] = ()
+    holidays: str | None = None
     missing_values: Sequence[float] = ()
+    leading_zeros: bool = True
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     validation: int | None = None
@@ -168,6 +170,9 @@ class Config:
         for name in _LISTS:
             _check_list(name, getattr(self, name))
         check_format(self.date_format)
+        if not (self.holidays is None or isinstance(self.holidays, str)):
+            needed = "needs a country such as DE, or the name of a column"
+            raise FighterError(needed, argument="holidays", value=self.holidays)
         season_lengths(self.season)
         if not column_names(self.id_col, "id_col"):
             raise FighterError("needs the name of a column", argument="id_col", value=self.id_col)
@@ -179,7 +184,8 @@ class Config:
             raise FighterError("needs a whole number", argument="seed", value=self.seed)
         if not (self.device is None or isinstance(self.device, str)):
             raise FighterError("needs cpu, cuda or None", argument="device", value=self.device)
-        check_bool("verbose", self.verbose)
+        for name in ("leading_zeros", "verbose"):
+            check_bool(name, getattr(self, name))
         level, quantiles = as_list(self.level), as_list(self.quantiles)
         if level and quantiles:
             raise FighterError("pass either level or quantiles, not both", argument="quantiles")

@@ -1,6 +1,6 @@
 """Forecasts of a fitted model compared with the true values, by window and over all windows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from .config import Config
 from .fitted import Fitted, first_scored_row, fit_panel
 from .forecast import interval_ends
 from .history import positions
+from .metrics import Scores, check_metrics, make_scores
 
 
 def cross_validate(
@@ -81,14 +82,25 @@ def _without_unborn(panel: Panel, cut: int) -> Panel:
     return panel.select(names)
 
 
-def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
+def evaluate(
+    fitted: Fitted,
+    panel: Panel,
+    last: int | None = None,
+    metrics: str | Sequence[str] | None = None,
+) -> Scores:
     """Score every window of a panel; see :meth:`fighter.Forecaster.evaluate`."""
     _warn_if_seen(fitted, panel, last)
+    return scores(fitted, panel, last, metrics)
+
+
+def table_of(found: Scores, panel: Panel) -> Any:
+    """Return one row of scores per series, as a table of the type that the panel came from."""
     table = forecast_table(
         panel.like,
         panel.ids,
         panel.times[-1:],
-        {name: values[None] for name, values in scores(fitted, panel, last).items()},
+        {"windows": np.array([found.windows])}
+        | {name: values[None] for name, values in found.columns().items()},
         axis=panel.axis,
         id_cols=panel.id_cols,
     )
@@ -98,46 +110,53 @@ def evaluate(fitted: Fitted, panel: Panel, last: int | None = None) -> Any:
 def score(fitted: Fitted, panel: Panel) -> float:
     """Return minus the mean scaled MAE over series; see :meth:`fighter.Forecaster.score`."""
     _warn_if_seen(fitted, panel, None)
-    errors = scores(fitted, panel)["scaled_mae"]
-    if np.isnan(errors).all():
+    error = scores(fitted, panel, metrics="scaled_mae").total()["scaled_mae"]
+    if np.isnan(error):
         raise FighterError("the table has no observed value to score")
-    return -float(np.nanmean(errors))
+    return -error
 
 
-def scores(fitted: Fitted, panel: Panel, last: int | None = None) -> dict[str, np.ndarray]:
-    """Return the columns of :func:`evaluate`, one value per series."""
+def scores(
+    fitted: Fitted,
+    panel: Panel,
+    last: int | None = None,
+    metrics: str | Sequence[str] | None = None,
+) -> Scores:
+    """Score every window as :func:`evaluate` does, without a warning about rows seen before."""
+    names = check_metrics(metrics, fitted.config)
     windows, scaler, start_step = fitted.scored_windows(panel, last)
     ids = fitted.served(panel).ids
-    columns = positions(panel.ids, ids)
-    total: dict[str, np.ndarray] = {}
-    count = np.zeros(panel.n_series)
+    columns, levels = positions(panel.ids, ids), np.array(fitted.plan.quantiles)
+    sums: dict[str, np.ndarray] = {}
     for batch, y in fitted.outputs(windows, fitted.served(panel), scaler, start_step):
         target = batch.future.cpu().numpy().astype(np.float64)
         seen = np.ones(target.shape, bool)
         if batch.future_observed is not None:
             seen = batch.future_observed.cpu().numpy()
-        error = np.abs(target - clamp_finished(y, batch)[..., 0].cpu().numpy())
-        measured = {"scaled_mae": error, "scaled_mse": error**2}
+        error = clamp_finished(y, batch)[..., 0].cpu().numpy() - target
         quantiles = fitted.finish(y, batch, ids, scaler)[..., 1:]
-        target = to_table_units(batch.future[..., None], batch, scaler)[..., 0]
+        target = to_table_units(batch.future[..., None], batch, scaler)
+        above = target - quantiles
+        measured = {
+            "count": np.ones(seen.shape),
+            "absolute": np.abs(error),
+            "square": error**2,
+            "signed": error,
+            "truth": np.abs(target[..., 0]),
+            "pinball": np.maximum(levels * above, (levels - 1) * above).sum(-1)
+            / max(len(levels), 1),
+        }
         for level in fitted.config.interval_levels:
             low, high = interval_ends(fitted.plan.quantiles, level)
-            inside = (quantiles[..., low] <= target) & (target <= quantiles[..., high])
-            measured[f"coverage-{level:g}"] = 100.0 * inside
+            inside = (quantiles[..., [low]] <= target) & (target <= quantiles[..., [high]])
+            measured[f"coverage-{level:g}"] = inside[..., 0]
         rows = batch.start.cpu().numpy()[:, None] + windows.lookback + np.arange(windows.horizon)
         own = seen[..., columns] & (rows[..., None] >= panel.begins)  # [B, H, N]
         for name, values in measured.items():
-            total[name] = total.get(name, 0) + (values[..., columns] * own).sum((0, 1))
-        count += own.sum((0, 1))
-    # A series without a target in these rows has no score: an empty cell, not a perfect score.
-    mean = {name: values / np.where(count, count, np.nan) for name, values in total.items()}
-    scale = scaler.scale[columns]
-    return {
-        "windows": np.full(panel.n_series, len(windows)),
-        "mae": mean["scaled_mae"] * scale,
-        "mse": mean["scaled_mse"] * scale**2,
-        **mean,
-    }
+            sums[name] = sums.get(name, 0) + (values[..., columns] * own).sum((0, 1))
+    naive = fitted.preprocessing.naive_errors_of(panel.ids)
+    weights = fitted.weights_of(panel)
+    return make_scores(weights, len(windows), names, sums, scaler.scale[columns], naive)
 
 
 def _warn_if_seen(fitted: Fitted, panel: Panel, last: int | None) -> None:

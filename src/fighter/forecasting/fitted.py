@@ -16,6 +16,7 @@ from ..data import Batch, Panel, SampledWindows, Scaler, Windows, future_values,
 from ..data.bounds import clamp_finished, describe_bounds, to_table_units
 from ..data.buckets import read_folder
 from ..data.columns import column_names, listing
+from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Task
 from ..models.autoregression import MEMORY
@@ -41,7 +42,8 @@ from .history import complete, join, positions, warn_if_unseen
 from .intervals import conformal_shifts
 from .preprocessing import (
     Preprocessing,
-    borrow_static,
+    borrow,
+    count_known_ahead,
     held_rows,
     split_windows,
     with_targets,
@@ -87,47 +89,49 @@ class Fitted:
 
     # ---- tables to panels -----------------------------------------------------------------
 
-    def read(self, df: Any, static: Any = None) -> Panel:
+    def read(self, df: Any, static: Any = None, weights: Any = None) -> Panel:
         """Read a later table as the training table was read, and join it to the end of that.
 
         A panel is returned as it is; None is the end of the training table itself.
         """
         if df is None:
             return self.context
-        panel = self._read(df, static)
+        panel = self._read(df, static, weights)
         self.preprocessing.check_series(panel.ids, self.alternative)
         if isinstance(df, Panel):
             return panel
         memory = max(self.plan.lookback, MEMORY if self.blend else 0)
         return join(panel, self.context, self.plan.lookback, memory)
 
-    def read_again(self, config: Config, df: Any, static: Any = None) -> Panel:
+    def read_again(self, config: Config, df: Any, static: Any = None, weights: Any = None) -> Panel:
         """Read a table to continue training on: all of the series, in their order.
 
         ``config`` may differ in how tables are read and networks are trained, not in what the
         network is.
         """
         config.check_same(self.config, MAY_CHANGE, "fit without a warm start, or set it back")
-        panel = self._read(df, static, config)
+        panel = self._read(df, static, weights, config)
         trained = self.preprocessing
         trained.check_series(panel.ids, "a fit without a warm start")
         if lacking := set(trained.ids) - set(panel.ids):
             reason = f"a warm start needs all {len(trained.ids)} series that were trained on"
             raise FighterError(f"{reason}, and {min(lacking, key=str)!r} is missing")
-        return panel if panel.ids == trained.ids else panel.select(trained.ids)
+        panel = panel if panel.ids == trained.ids else panel.select(trained.ids)
+        return panel if panel.weights is not None else replace(panel, weights=self.context.weights)
 
-    def _read(self, df: Any, static: Any, config: Config | None = None) -> Panel:
+    def _read(
+        self, df: Any, static: Any, weights: Any = None, config: Config | None = None
+    ) -> Panel:
         trained = self.context
-        if static is not None and not trained.static.shape[1]:
+        covariates = without_weights(static, weights, trained.id_cols)
+        if covariates is not None and not trained.static.shape[1]:
             raise FighterError(
                 "the model was fitted without static covariates: leave them out", argument="static"
             )
         if isinstance(df, Integral) and not isinstance(df, bool):
             check_horizon(self.plan, df=df)
-        panel = read_panel(config or self.config, df, static, self.preprocessing)
-        if trained.static.shape[1] and not panel.static.shape[1]:
-            return borrow_static(panel, trained)
-        return panel
+        panel = read_panel(config or self.config, df, static, weights, self.preprocessing)
+        return borrow(panel, trained)
 
     def served(self, panel: Panel) -> Panel:
         """Return a panel as the network takes it: its series in the order of training.
@@ -159,6 +163,16 @@ class Fitted:
             [core.alternative] * core.series_specific
             + ["a frame without a cycle"] * (self.network.cycle is not None)
         )
+
+    def weights_of(self, panel: Panel) -> np.ndarray | None:
+        """Return how much each series counts in the score of a table: as given, or as in training.
+
+        None if all count the same.
+        """
+        if panel.weights is not None or self.context.weights is None:
+            return panel.weights
+        known = dict(zip(self.context.ids, self.context.weights, strict=True))
+        return with_weights(panel, known).weights
 
     # ---- forecasts ------------------------------------------------------------------------
 
@@ -504,13 +518,19 @@ def check_future(config: Config, panel: Panel, future: Any) -> None:
 
 
 def read_panel(
-    config: Config, df: Any, static: Any = None, trained: Preprocessing | None = None
+    config: Config,
+    df: Any,
+    static: Any = None,
+    weights: Any = None,
+    trained: Preprocessing | None = None,
 ) -> Panel:
     """Read a table as the settings say, and warn about what was noticed in it.
 
-    ``trained`` gives the layout of the training table; a panel is returned as it is; of a folder,
-    the Parquet files are read.
+    ``trained`` gives the layout of the training table. A panel is returned as it is, with
+    ``weights`` if there are any; of a folder, the Parquet files are read.
     """
+    given, id_cols = static, column_names(config.id_col, "id_col")
+    static = without_weights(given, weights, id_cols)
     if isinstance(df, Panel):
         if static is not None:
             reason = "a panel holds its static covariates: pass them where the panel is read"
@@ -520,10 +540,9 @@ def read_panel(
                 reason = f"the panel has {listing(held) or 'none'}: read it with the same settings"
                 raise FighterError(reason, argument=name, value=named)
         freq = df.freq.with_season(config.season)
-        return df if freq == df.freq else replace(df, freq=freq)
+        return with_weights(df if freq == df.freq else replace(df, freq=freq), weights, given)
     if isinstance(df, str | Path) and Path(df).is_dir():
-        id_cols = trained.scheme.id_cols if trained else column_names(config.id_col, "id_col")
-        df = read_folder(Path(df), id_cols)
+        df = read_folder(Path(df), trained.scheme.id_cols if trained else id_cols)
     panel = to_panel(
         df,
         id_col=config.id_col,
@@ -538,12 +557,17 @@ def read_panel(
         missing_values=config.missing_values,
         columns=config.columns,
         drop=config.drop,
+        holidays=config.holidays,
         scheme=None if trained is None else trained.scheme,
     )
+    if not config.leading_zeros:
+        # A table that begins later does not hold the first sales of the series trained on.
+        later = trained is not None and panel.times[0] > trained.origin
+        panel = panel.without_leading_zeros({*trained.ids} if trained and later else ())
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))
-    return panel
+    return with_weights(panel, weights, given)
 
 
 def build_network(plan: Plan, panel: Panel) -> ForecastNet:
@@ -562,7 +586,7 @@ def build_network(plan: Plan, panel: Panel) -> ForecastNet:
         period=plan.cycle,
         cycle_before_norm=plan.cycle_before_norm,
         reversion=plan.reversion,
-        covariates=(panel.past.shape[2], panel.future.shape[2] + panel.static.shape[1]),
+        covariates=(panel.past.shape[2], count_known_ahead(panel)),
         halves=plan.halves,
     )
 

@@ -61,7 +61,12 @@ class Forecaster(Config, Estimator):
         target_col: column of a long table with the values (default: "y").
         past: covariate columns known only up to the present (default: none).
         future: covariate columns known in advance (default: none).
+        holidays: country whose public holidays are a covariate, such as "DE" or, for a state,
+            "DE-BY"; or a column of such codes in the table or in the static table; needs the
+            package holidays (default: none).
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
+        leading_zeros: keep the zeros before the first other value of a series, as before the first
+            sale of an item; False counts them as not observed (default: True).
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
         validation: last rows, of each series where they end at different times; they choose the
@@ -88,6 +93,7 @@ class Forecaster(Config, Estimator):
         y: None = None,
         *,
         static: Any = None,
+        weights: Any = None,
         warm_start: bool = False,
         folder: str | Path | None = None,
         overwrite: bool = False,
@@ -101,6 +107,9 @@ class Forecaster(Config, Estimator):
                 from :meth:`read`.
             y: None, as scikit-learn passes it; the table holds the targets.
             static: a table with one row per id, for static covariates.
+            weights: how much each series counts in the loss and in the scores of the whole table: a
+                mapping from id to weight, a table with the id columns and one more, or the name of
+                a column of ``static``, which is then no covariate (default: all the same).
             warm_start: continue from the weights of the last fit (default: False).
             folder: where to write ``metrics.jsonl``, a checkpoint after every epoch, from which an
                 interrupted run resumes, and at the end the model (default: nothing is written).
@@ -115,7 +124,7 @@ class Forecaster(Config, Estimator):
         with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
             read = start.read_again if start else read_panel
             options = {"device": self.torch_device, "start": start, "world": world, **places}
-            fitted = fit_panel(config, read(config, df, static), **options)
+            fitted = fit_panel(config, read(config, df, static, weights), **options)
             self._fitted, self._rank = fitted, world.rank
             if folder and world.first:
                 _storage.write_folder(Path(folder), *pack(self._fitted))
@@ -245,6 +254,7 @@ class Forecaster(Config, Estimator):
         step_size: int | None = None,
         refit: bool = False,
         static: Any = None,
+        weights: Any = None,
     ) -> Any:
         """Forecast the last ``n_windows`` windows of a table as if their targets were unknown.
 
@@ -256,13 +266,14 @@ class Forecaster(Config, Estimator):
             step_size: steps from one window to the next (default: the horizon).
             refit: fit again before every window (default: False).
             static: as in :meth:`fit`.
+            weights: as in :meth:`fit`.
 
         Returns:
             One row per series, window and step: ``cutoff``, the forecast and the true value,
             named as ``target_col``.
         """
         config, device = self.copy(), self.torch_device
-        panel = read_panel(config, df, static)
+        panel = read_panel(config, df, static, weights)
         return scoring.cross_validate(config, panel, device, n_windows, step_size, refit)
 
     def cross_validate_files(
@@ -284,7 +295,16 @@ class Forecaster(Config, Estimator):
         options = {"runner": runner, "workers": workers}
         return filewise.cross_validate_files(self, files, out, **windows, **options)
 
-    def evaluate(self, df: Any, *, last: int | None = None, static: Any = None) -> Any:
+    def evaluate(
+        self,
+        df: Any,
+        *,
+        last: int | None = None,
+        static: Any = None,
+        weights: Any = None,
+        metrics: str | Sequence[str] | None = None,
+        total: bool = False,
+    ) -> Any:
         """Score every window of a table, none left out.
 
         Args:
@@ -292,13 +312,33 @@ class Forecaster(Config, Estimator):
                 continues the training table needs no history of its own.
             last: score only windows whose targets lie in this many last rows, the test rows.
             static: as in :meth:`fit`.
+            weights: weights of the series in the scores of the whole table, as in :meth:`fit`
+                (default: those of the fit).
+            metrics: names of metrics (default: "mae", "mse", "scaled_mae", "scaled_mse" and, for
+                each level, "coverage"):
+
+                - "mae", "mse": mean absolute and squared error, in the units of the table.
+                - "scaled_mae", "scaled_mse": the same, in standard deviations of training rows.
+                - "coverage": share of the targets inside each interval, in per cent.
+                - "wape": sum of absolute errors divided by the sum of absolute true values.
+                - "bias": sum of forecast minus true value, divided by the same; above 0 if
+                  forecasts are too high.
+                - "rmsse", "mase": root mean squared and mean absolute error, divided by that of
+                  naive forecasts of the training table: of the last value for RMSSE, from the
+                  first value that is not zero (as in the M5 competition), of the last season for
+                  MASE. Empty where these made no error, and for series not trained on.
+                - "wql": twice the pinball loss, mean over the quantiles, divided by the sum of
+                  absolute true values.
+            total: return the scores of the whole table as a dictionary: "wape", "bias" and "wql"
+                of all series together, of the others the mean over series, all of them weighted
+                (default: False).
 
         Returns:
-            One row per series: windows scored, ``mae`` and ``mse`` in the table's units,
-            ``scaled_mae`` and ``scaled_mse`` in standard deviations of the training rows, and for
-            each level the share of targets inside the interval, in per cent.
+            One row per series: windows scored, and the metrics, as fractions but for coverage.
         """
-        return scoring.evaluate(self.fitted, self.read(df, static), last)
+        panel = self.read(df, static, weights)
+        found = scoring.evaluate(self.fitted, panel, last, metrics)
+        return found.total() if total else scoring.table_of(found, panel)
 
     def score(self, df: Any, y: None = None) -> float:
         """Return minus the mean ``scaled_mae`` of :meth:`evaluate`, for scikit-learn's searches."""
@@ -320,14 +360,14 @@ class Forecaster(Config, Estimator):
         model._fitted = replace(fitted, config=model.copy())
         return model
 
-    def read(self, df: Any = None, static: Any = None) -> Panel:
+    def read(self, df: Any = None, static: Any = None, weights: Any = None) -> Panel:
         """Read a table into a panel, which every other method takes in place of the table.
 
         A fitted model reads it like the training table; the default is the end of that table.
         """
         if self._fitted is None and df is not None:
-            return read_panel(self, df, static)
-        return self.fitted.read(df, static)
+            return read_panel(self, df, static, weights)
+        return self.fitted.read(df, static, weights)
 
     @property
     def fitted(self) -> Fitted:

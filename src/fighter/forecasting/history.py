@@ -115,6 +115,8 @@ def complete(panel: Panel, context: Panel) -> Panel:
         static=context.static,
         begins=begins,
         ends=ends,
+        holidays=context.holidays,
+        weights=context.weights,
     )
 
 

@@ -10,9 +10,11 @@ from torch import Tensor
 from ..data import Panel, Scaler, Scheme, Windows
 from ..data.bounds import Wanted, with_bounds
 from ..data.columns import listing
+from ..data.holidays import MARKS, holiday_marks
 from ..errors import FighterError
 from .autoconfig import Plan
-from .history import extend, positions, steps_between
+from .history import extend, steps_between
+from .metrics import naive_errors
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,9 @@ class Preprocessing:
     origin: int  # the first time stamp: step 0 of the learned cycle
     scaler: Scaler
     past: Scaler  # of past covariates
-    future: Scaler  # of future covariates, followed by static ones
+    future: Scaler  # of what is known ahead: future covariates, static ones and holidays
+    # [2, N]: what errors are compared with, see naive_errors; older models have none
+    naive_errors: np.ndarray | None = None
 
     @classmethod
     def fit(
@@ -50,7 +54,8 @@ class Preprocessing:
             int(panel.times[0]),
             scaler,
             _fit_columns(panel.past[:rows]),
-            _fit_columns(_with_static(panel.future[:rows], panel)),
+            _fit_columns(_known_ahead(panel, rows)),
+            naive_errors(panel),
         )
 
     def check_series(self, ids: tuple, alternative: str) -> None:
@@ -100,6 +105,11 @@ class Preprocessing:
             own[name][..., here] = array[..., there]
         return Scaler(**{name: own[name] for name in trained})  # older models have no floor
 
+    def naive_errors_of(self, ids: tuple) -> np.ndarray:
+        """Return the errors of naive forecasts ``[2, N]``, 0 for a series not trained on."""
+        known = dict(zip(self.ids, () if (e := self.naive_errors) is None else e.T, strict=False))
+        return np.array([known.get(name, (0.0, 0.0)) for name in ids]).T
+
     def start_step(self, panel: Panel) -> int:
         """Return how many steps after the start of the training table the panel begins."""
         return steps_between(panel.freq, self.origin, int(panel.times[0]))
@@ -124,7 +134,7 @@ class Preprocessing:
         observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
         values = tensor(scaler.transform(panel.values))
         rest: dict[str, Tensor] = {}
-        known = _with_static(panel.future[: panel.length], panel)
+        known = _known_ahead(panel, panel.length)
         for name, scale, columns in (
             ("past", self.past, panel.past),
             ("future", self.future, known),
@@ -133,6 +143,8 @@ class Preprocessing:
                 rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
         if plan.calendar:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
+        if panel.weights is not None:
+            rest["weights"] = tensor(panel.weights / panel.weights.mean())
         for name in Scaler.BOUNDS:
             bounds = getattr(scaler, name)
             if bounds is not None and np.isfinite(bounds).any():
@@ -208,24 +220,41 @@ def split_windows(
     return training, validation
 
 
-def borrow_static(panel: Panel, trained: Panel) -> Panel:
-    """Add the static features of the training table to a panel of trained series."""
+def borrow(panel: Panel, trained: Panel) -> Panel:
+    """Add the static features and the countries of the training table to a panel that lacks them.
+
+    Its series must be those of training.
+    """
+    static = bool(trained.static.shape[1]) and not panel.static.shape[1]
+    holidays = bool(trained.holidays) and not panel.holidays
+    if not static and not holidays:
+        return panel
     known = set(trained.ids)
     if unknown := [name for name in panel.ids if name not in known]:
+        needed = "pass its static covariates too" if static else "give its country too"
         raise FighterError(
-            f"series {unknown[0]!r} was not trained on: pass its static covariates too",
-            argument="static",
+            f"series {unknown[0]!r} was not trained on: {needed}",
+            argument="static" if static else "holidays",
         )
-    rows = positions(panel.ids, trained.ids)
-    return replace(panel, static=trained.static[rows], static_names=trained.static_names)
+    own = trained.select(panel.ids)
+    if static:
+        panel = replace(panel, static=own.static, static_names=own.static_names)
+    return replace(panel, holidays=own.holidays) if holidays else panel
 
 
-def _with_static(future: np.ndarray, panel: Panel) -> np.ndarray:
-    """Append the static features to the future ones, ``[T, N, F + C]``: both are known ahead."""
-    if not panel.static.shape[1]:
-        return future
-    static = np.broadcast_to(panel.static, (len(future), *panel.static.shape))
-    return np.concatenate([future, static], 2)
+def count_known_ahead(panel: Panel) -> int:
+    """Return the number of covariates that are known ahead: future, static ones and holidays."""
+    return panel.future.shape[2] + panel.static.shape[1] + len(MARKS) * bool(panel.holidays)
+
+
+def _known_ahead(panel: Panel, rows: int) -> np.ndarray:
+    """Return the covariates that are known ahead, in the first rows: ``[rows, N, F]``."""
+    parts = [panel.future[:rows]]
+    if panel.static.shape[1]:
+        parts.append(np.broadcast_to(panel.static, (rows, *panel.static.shape)))
+    if panel.holidays:
+        parts.append(holiday_marks(panel, rows))
+    return np.concatenate(parts, 2) if len(parts) > 1 else parts[0]
 
 
 def _fit_series(values: np.ndarray, observed: np.ndarray, bounds: Wanted) -> Scaler:

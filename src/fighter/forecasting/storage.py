@@ -30,7 +30,7 @@ from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
 from .fitted import Fitted, build_network
-from .preprocessing import Preprocessing
+from .preprocessing import Preprocessing, count_known_ahead
 
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
@@ -55,13 +55,18 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
             "future": context.future_names,
             "static": context.static_names,
         },
+        "holidays": list(context.holidays),
         "table": table_library(context.like),
     }
     arrays = {name: np.ascontiguousarray(getattr(context, name)) for name in _ARRAYS}
+    if context.weights is not None:
+        arrays["weights"] = context.weights
     tensors = to_tensors("network", fitted.network.state_dict()) | to_tensors("context", arrays)
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler in zip(_SCALERS, scalers, strict=True):
         tensors |= to_tensors(name, scaler.state())
+    if preprocessing.naive_errors is not None:
+        tensors["naive_errors"] = torch.from_numpy(preprocessing.naive_errors)
     if fitted.conformal_shifts is not None:
         tensors["conformal_shifts"] = fitted.conformal_shifts
     if fitted.blend is not None:
@@ -94,7 +99,10 @@ def unpack(
         Scaler.from_state({k: v.numpy() for k, v in strip_prefix(name, tensors).items()})
         for name in _SCALERS
     ]
-    preprocessing = Preprocessing(context.ids, scheme, config["origin"], *scalers)
+    naive = _optional_array("naive_errors", tensors, (2, context.n_series))
+    preprocessing = Preprocessing(
+        context.ids, scheme, config["origin"], *scalers, naive_errors=naive
+    )
     weights, shifts = strip_prefix("network", tensors), tensors.get("conformal_shifts")
     check_finite(weights)
     _check_plan(plan, settings, context)
@@ -131,6 +139,19 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
     return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
 
 
+def _optional_array(
+    name: str, tensors: Mapping[str, Tensor], shape: tuple[int, ...]
+) -> np.ndarray | None:
+    """Return numbers of 0 or more that a model may lack."""
+    if name not in tensors:
+        return None
+    array = tensors[name].numpy()
+    fine = array.shape == shape and array.dtype == np.float64
+    if not fine or not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name} does not hold {shape} numbers of 0 or more")
+    return array
+
+
 def _read_context(
     config: Mapping[str, Any], tensors: Mapping[str, Tensor], scheme: Scheme
 ) -> Panel:
@@ -161,6 +182,9 @@ def _read_context(
         several = isinstance(name, tuple) and not scheme.series_cols  # labels may be tuples, too
         if (len(name) if several else 1) != len(scheme.id_cols):
             raise ValueError(f"id {name!r:.60} is not of the columns {scheme.id_cols}")
+    holidays = tuple(config.get("holidays", ()))
+    if not fits(holidays, tuple[str, ...]) or len(holidays) not in (0, series):
+        raise TypeError("holidays are not the country of each series")
     if len(set(ids)) != series or len(ids) != series:
         raise ValueError(f"there are {len(set(ids))} ids of {series} series")
     if not ((arrays["ends"] >= 0) & (arrays["ends"] <= steps)).all():
@@ -187,6 +211,8 @@ def _read_context(
         target_col=scheme.target_col,
         series_cols=scheme.series_cols,
         snapped=scheme.snapped,
+        holidays=holidays,
+        weights=_optional_array("context.weights", tensors, (series,)),
         like=table,
         **arrays,
     )
@@ -214,8 +240,7 @@ def _check_numbers(
 ) -> None:
     """Raise ValueError unless scales and shifts have their sizes and are finite."""
     series = context.n_series
-    known = context.future.shape[2] + context.static.shape[1]
-    sizes = ((series,), (context.past.shape[2],), (known,))
+    sizes = ((series,), (context.past.shape[2],), (count_known_ahead(context),))
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler, size in zip(_SCALERS, scalers, sizes, strict=True):
         fine = scaler.shift.shape == scaler.scale.shape == size

@@ -10,7 +10,7 @@ from .._typing import Bool, Float
 from ..data.bounds import straight_through_clamp
 from ..errors import FighterError
 
-Loss = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
+Loss = Callable[..., tuple[Tensor, Tensor]]
 Objective = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
 """Training objective: maps (network, batch) to (summed loss, number of terms)."""
 
@@ -19,6 +19,9 @@ POINT = {"mae": torch.abs, "mse": torch.square}
 
 def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> Loss:
     """Make the loss of a forecast: point loss of output 0, pinball loss of the others, averaged.
+
+    The loss takes the forecast, the target, where the target is observed, and weights of the
+    series; with weights, the number of terms is their sum.
 
     Args:
         point: loss of the point forecast, "mae" or "mse".
@@ -35,6 +38,7 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
         forecast: Float[Tensor, "*members batch horizon series outputs"],
         target: Float[Tensor, "batch horizon series"],
         observed: Bool[Tensor, "batch horizon series"] | None,
+        weights: Float[Tensor, "series"] | None = None,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         error = target[..., None] - forecast
         parts = POINT[point](error[..., :1])
@@ -45,11 +49,14 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
             parts = torch.cat([parts, 2 * pinball], -1)
         total = parts.mean(-1)
         if discount:
-            weights = 1 / (1 + discount * torch.arange(total.shape[-2], device=total.device))
-            total = total * (weights / weights.mean())[:, None]
-        if observed is None:
+            steps = 1 / (1 + discount * torch.arange(total.shape[-2], device=total.device))
+            total = total * (steps / steps.mean())[:, None]
+        counted = observed
+        if weights is not None:
+            counted = weights if observed is None else weights * observed
+        if counted is None:
             return total.sum(), total.new_full((), total.numel())
-        return (total * observed).sum(), observed.expand_as(total).sum().to(total.dtype)
+        return (total * counted).sum(), counted.expand_as(total).sum().to(total.dtype)
 
     return loss
 
@@ -73,6 +80,6 @@ def forecast_objective(
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         forecast = network(batch, batch.start + start_step, per_member).float()
         forecast = straight_through_clamp(forecast, batch)
-        return loss(forecast, batch.future, batch.future_observed)
+        return loss(forecast, batch.future, batch.future_observed, batch.weights)
 
     return objective
