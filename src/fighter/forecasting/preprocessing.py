@@ -76,7 +76,8 @@ class Preprocessing:
     def take(self, series: np.ndarray) -> "Preprocessing":
         """Keep the series at these places."""
         ids = tuple(self.ids[i] for i in series.tolist())
-        return replace(self, ids=ids, scaler=self.scaler.select(series))
+        naive = None if self.naive_errors is None else self.naive_errors[:, series]
+        return replace(self, ids=ids, scaler=self.scaler.select(series), naive_errors=naive)
 
     def places(self, ids: Sequence) -> list[int]:
         """Return the places of series among those of training; -1 for others."""
