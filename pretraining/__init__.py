@@ -1,1 +1,1 @@
-"""Train the network of ``fighter.models.pretrained`` on synthetic series, and look at its scores."""
+"""Train the network of ``fighter.models.pretrained`` on synthetic series, and score it."""

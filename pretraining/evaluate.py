@@ -55,7 +55,7 @@ def forecast(network: PretrainedNet, window: protocol.Window, linked: bool) -> n
     size = (x - level).square().nanmean(1, keepdim=True).sqrt().nan_to_num(1.0).clamp(min=1e-9)
     x = ((x - level) / size).nan_to_num(0.0).float()
     lengths = [m for m in window.table.entry["season"] or () if 1 < m < 2000][:2]
-    seasons = torch.tensor([(lengths + [0, 0])[:2]], device=device)
+    seasons = torch.tensor([([*lengths, 0, 0])[:2]], device=device)
     ahead = next(n for n in (2, 4, AHEAD) if n * PATCH >= horizon)
     parts: list[Tensor] = []
     together = linked and count <= MOST

@@ -75,7 +75,7 @@ class Examples(NamedTuple):
 class Setting(NamedTuple):
     """What the families need to know of each series."""
 
-    count: int
+    size: int  # number of series
     steps: int  # in all, the horizon too
     horizon: int
     first: Tensor  # [n, 1] true first season, 0 for none
@@ -180,12 +180,12 @@ def profile(n: int, device: torch.device) -> Tensor:
 
 def periodic(s: Setting, period: Tensor, wander: float = 0.0) -> Tensor:
     """Repeat a profile with a period; 0 where the period is 0. The phase may wander."""
-    table = profile(s.count, s.device)
-    t = torch.arange(s.steps, device=s.device) + 1000 * torch.rand(s.count, 1, device=s.device)
+    table = profile(s.size, s.device)
+    t = torch.arange(s.steps, device=s.device) + 1000 * torch.rand(s.size, 1, device=s.device)
     turn = t / period.clamp(min=1)
     if wander:
-        drift = smooth(s.count, s.steps, 3 * period.clamp(min=1)) * wander
-        turn = turn + drift * uniform(s.count, 0, 1, s.device)
+        drift = smooth(s.size, s.steps, 3 * period.clamp(min=1)) * wander
+        turn = turn + drift * uniform(s.size, 0, 1, s.device)
     place = (turn % 1) * TABLE
     low = place.floor().long().clamp(max=TABLE - 1)
     share = place - low
@@ -195,11 +195,11 @@ def periodic(s: Setting, period: Tensor, wander: float = 0.0) -> Tensor:
 
 def weekly(s: Setting) -> Tensor:
     """Return a factor for each day of a week, where the second season is seven of the first."""
-    days = 1 + 0.3 * normal(s.count, 7, device=s.device)
-    rest = uniform(s.count, 0, 1, s.device)
+    days = 1 + 0.3 * normal(s.size, 7, device=s.device)
+    rest = uniform(s.size, 0, 1, s.device)
     weekend = torch.arange(7, device=s.device) >= 5
-    days = torch.where(weekend & chance(s.count, 0.6, s.device), rest, days)
-    offset = torch.randint(0, 10_000, (s.count, 1), device=s.device)
+    days = torch.where(weekend & chance(s.size, 0.6, s.device), rest, days)
+    offset = torch.randint(0, 10_000, (s.size, 1), device=s.device)
     step = torch.arange(s.steps, device=s.device) + offset
     day = (step // s.first.clamp(min=1).long()) % 7
     here = (s.second == 7 * s.first) & (s.first > 1)
@@ -209,15 +209,15 @@ def weekly(s: Setting) -> Tensor:
 def seasons(s: Setting) -> Tensor:
     """Return one or two seasons whose size slowly changes, of about unit size."""
     one = periodic(s, s.first)
-    change = 1 + 0.5 * uniform(s.count, 0, 1, s.device) * smooth(
-        s.count, s.steps, s.span * log_uniform(s.count, 0.1, 2, s.device)
+    change = 1 + 0.5 * uniform(s.size, 0, 1, s.device) * smooth(
+        s.size, s.steps, s.span * log_uniform(s.size, 0.1, 2, s.device)
     )
     other = periodic(s, s.first)
-    blend = torch.sigmoid(smooth(s.count, s.steps, s.span * log_uniform(s.count, 0.2, 2, s.device)))
+    blend = torch.sigmoid(smooth(s.size, s.steps, s.span * log_uniform(s.size, 0.2, 2, s.device)))
     evolving = one * blend + other * (1 - blend)
-    one = torch.where(chance(s.count, 0.25, s.device), evolving, one) * change
-    two = periodic(s, s.second) * log_uniform(s.count, 0.1, 1.5, s.device)
-    return one * weekly(s) + torch.where(chance(s.count, 0.5, s.device), two, 0 * two)
+    one = torch.where(chance(s.size, 0.25, s.device), evolving, one) * change
+    two = periodic(s, s.second) * log_uniform(s.size, 0.1, 1.5, s.device)
+    return one * weekly(s) + torch.where(chance(s.size, 0.5, s.device), two, 0 * two)
 
 
 def elapsed(s: Setting) -> Tensor:
@@ -228,7 +228,7 @@ def elapsed(s: Setting) -> Tensor:
 
 def trend(s: Setting) -> Tensor:
     """Return a trend: none, straight, bent, saturating, a walk or smooth."""
-    n, device, t = s.count, s.device, elapsed(s)
+    n, device, t = s.size, s.device, elapsed(s)
     slope = normal(n, 1, device=device)
     bend = -torch.rand(n, 1, device=device) * 1.2
     bent = slope * t + 1.5 * normal(n, 1, device=device) * (t - bend).clamp(min=0)
@@ -256,12 +256,12 @@ def choose(kinds: list[Tensor], n: int, device: torch.device) -> Tensor:
 
 def noise(s: Setting) -> Tensor:
     """Return white or coloured noise."""
-    x = innovations(s.count, s.steps, s.device)
-    a = uniform(s.count, -0.4, 0.95, s.device)
-    a = torch.where(chance(s.count, 0.5, s.device), 0.0, a)
+    x = innovations(s.size, s.steps, s.device)
+    a = uniform(s.size, -0.4, 0.95, s.device)
+    a = torch.where(chance(s.size, 0.5, s.device), 0.0, a)
     coloured = linear_scan(a.expand(-1, s.steps), x * (1 - a.square()).sqrt())
-    swing = 1 + 0.6 * uniform(s.count, 0, 1, s.device) * periodic(s, s.first)
-    return torch.where(chance(s.count, 0.15, s.device), coloured * swing, coloured)
+    swing = 1 + 0.6 * uniform(s.size, 0, 1, s.device) * periodic(s, s.first)
+    return torch.where(chance(s.size, 0.15, s.device), coloured * swing, coloured)
 
 
 # ---- families ---------------------------------------------------------------------------------
@@ -269,21 +269,21 @@ def noise(s: Setting) -> Tensor:
 
 def additive(s: Setting) -> Tensor:
     """Trend + seasons + noise."""
-    size = log_uniform(s.count, 0.02, 1.5, s.device)
+    size = log_uniform(s.size, 0.02, 1.5, s.device)
     return trend(s) + seasons(s) + size * noise(s)
 
 
 def multiplicative(s: Setting) -> Tensor:
     """Growth, times seasons, times noise."""
-    swing = log_uniform(s.count, 0.05, 1.0, s.device)
-    size = log_uniform(s.count, 0.01, 0.5, s.device)
+    swing = log_uniform(s.size, 0.05, 1.0, s.device)
+    size = log_uniform(s.size, 0.01, 0.5, s.device)
     x = 0.6 * trend(s) + swing * seasons(s) + size * noise(s)
     return unit(x.clamp(-6, 6).exp().clamp(max=1e3))
 
 
 def arma(s: Setting) -> Tensor:
     """Return a stable ARMA path, perhaps summed up, over steps and over seasons."""
-    n, device, size = s.count, s.device, 2 * s.steps
+    n, device, size = s.size, s.device, 2 * s.steps
     omega = torch.linspace(0, math.pi, size // 2 + 1, device=device)
     z = torch.polar(torch.ones_like(omega), -omega)
     response = torch.ones(n, len(omega), dtype=torch.complex64, device=device)
@@ -309,7 +309,7 @@ def arma(s: Setting) -> Tensor:
 
 def regimes(s: Setting) -> Tensor:
     """Return paths that are drawn to a level which, like their noise, changes at times."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     rate = log_uniform(n, 0.5, 10, device) / s.span
     switch = torch.rand(n, s.steps, device=device) < rate
     number = switch.cumsum(1) % 16
@@ -323,7 +323,7 @@ def regimes(s: Setting) -> Tensor:
 
 def processes(s: Setting) -> Tensor:
     """Return sums and products of smooth random paths and seasons."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
 
     def one() -> Tensor:
         free = smooth(n, s.steps, s.span * log_uniform(n, 0.01, 1.0, device))
@@ -337,7 +337,7 @@ def processes(s: Setting) -> Tensor:
 
 def walks(s: Setting) -> Tensor:
     """Return random walks, of prices too, whose noise comes and goes."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     calm = smooth(n, s.steps, log_uniform(n, 5, 200, device))
     shock = innovations(n, s.steps, device) * (uniform(n, 0, 1.0, device) * calm).exp()
     drift = uniform(n, -1, 1, device) * chance(n, 0.4, device) / s.span.sqrt()
@@ -351,7 +351,7 @@ def walks(s: Setting) -> Tensor:
 
 def steps(s: Setting) -> Tensor:
     """Return levels that jump and spikes, perhaps at regular times."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     jump = (torch.rand(n, s.steps, device=device) < log_uniform(n, 0.3, 8, device) / s.span).float()
     level = (jump * normal(n, s.steps, device=device)).cumsum(1) * log_uniform(n, 0.3, 3, device)
     often = torch.rand(n, s.steps, device=device) < log_uniform(n, 0.002, 0.08, device)
@@ -366,24 +366,24 @@ def steps(s: Setting) -> Tensor:
 
 def rate(s: Setting) -> Tensor:
     """Return a positive rate of events, of mean 1."""
-    swing = uniform(s.count, 0, 1.0, s.device)
-    x = swing * seasons(s) + 0.7 * uniform(s.count, 0, 1, s.device) * trend(s)
-    x = (x + 0.3 * uniform(s.count, 0, 1, s.device) * noise(s)).clamp(-5, 4).exp()
+    swing = uniform(s.size, 0, 1.0, s.device)
+    x = swing * seasons(s) + 0.7 * uniform(s.size, 0, 1, s.device) * trend(s)
+    x = (x + 0.3 * uniform(s.size, 0, 1, s.device) * noise(s)).clamp(-5, 4).exp()
     return x / x.mean(1, keepdim=True)
 
 
 def counts(s: Setting) -> Tensor:
     """Return counts of events, from rare to frequent, Poisson or more spread."""
-    mean = rate(s) * log_uniform(s.count, 0.1, 200, s.device)
-    shape = log_uniform(s.count, 0.5, 20, s.device)
+    mean = rate(s) * log_uniform(s.size, 0.1, 200, s.device)
+    shape = log_uniform(s.size, 0.5, 20, s.device)
     mixed = torch.distributions.Gamma(shape, shape).sample((s.steps,))[..., 0].T
-    mean = torch.where(chance(s.count, 0.5, s.device), mean, mean * mixed)
+    mean = torch.where(chance(s.size, 0.5, s.device), mean, mean * mixed)
     return torch.poisson(mean.clamp(0, 1e5))
 
 
 def intermittent(s: Setting) -> Tensor:
     """Return demand: mostly none, then some of a random size."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     share = (rate(s) * log_uniform(n, 0.03, 0.8, device)).clamp(0, 0.98)
     sticky = uniform(n, 0, 0.8, device) * chance(n, 0.3, device)
     draw = linear_scan(sticky.expand(-1, s.steps), torch.rand(n, s.steps, device=device))
@@ -397,7 +397,7 @@ def intermittent(s: Setting) -> Tensor:
 
 def bounded(s: Setting) -> Tensor:
     """Return paths that rest at a bound: zero at night, full at peak, closed on some days."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     weather = 1 + uniform(n, 0, 0.8, device) * noise(s)
     slow = 1 + 0.5 * smooth(n, s.steps, s.span)
     day = (seasons(s) + uniform(n, -0.7, 1.0, device)).clamp(min=0) * weather.clamp(min=0)
@@ -414,7 +414,7 @@ def bounded(s: Setting) -> Tensor:
 
 def events(s: Setting) -> Tensor:
     """Return a usual course with events that come back with the season, and some that do not."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     period = torch.where(s.second > 1, s.second, s.first)
     period = torch.where(period > 1, period, s.span * 0.3)
     t = torch.arange(s.steps, device=device) + torch.randint(0, 1000, (n, 1), device=device)
@@ -431,7 +431,7 @@ def events(s: Setting) -> Tensor:
 
 def cycles(s: Setting) -> Tensor:
     """Return waves of no fixed length, such as those of business or of animals."""
-    n, device = s.count, s.device
+    n, device = s.size, s.device
     period = torch.minimum(log_uniform(n, 3, 150, device), s.span * 0.7)
     table = profile(n, device)
     speed = (1 + 0.3 * uniform(n, 0, 1, device) * smooth(n, s.steps, period)).clamp(min=0.1)

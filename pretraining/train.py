@@ -4,9 +4,9 @@
     python -m pretraining.train --minutes 9 --start weights.safetensors --lr 1e-3 1e-5 --out …
     python -m pretraining.train --quick --out weights.safetensors
 
-Every series is drawn on the device, used twice and never seen again. Weights are evaluated and kept as
-a moving average. Several short calls make a long training: each starts from the weights of the last
-one, and the learning rate goes from the first to the second number of ``--lr`` over the call.
+Every series is drawn on the device, used twice and never seen again. Weights are evaluated and kept
+as a moving average. Several short calls make a long training: each starts from the weights of the
+last one, and the learning rate goes from the first to the second number of ``--lr`` over the call.
 """
 
 import argparse
@@ -96,7 +96,8 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(args.seed)
     torch.set_float32_matmul_precision("high")
-    options = {name: getattr(args, name) for name in ("width", "layers", "kappa", "heads", "hidden")}
+    names = ("width", "layers", "kappa", "heads", "hidden")
+    options = {name: getattr(args, name) for name in names}
     network = PretrainedNet(**options).to(device)
     done = 0
     if args.start:
@@ -137,9 +138,9 @@ def train(args: argparse.Namespace) -> dict[str, Any]:
         optimiser.step()
         step, series = step + 1, series + examples.past.shape[0] * GROUP
         keep = min(AVERAGE, step / (step + 10))
-        ours, theirs = list(averaged.parameters()), list(network.parameters())
         with torch.no_grad():
-            torch._foreach_lerp_(ours, theirs, 1 - keep)
+            for ours, theirs in zip(averaged.parameters(), network.parameters(), strict=True):
+                ours.lerp_(theirs, 1 - keep)
         total = total + value.detach()
         if step % args.every == 0:
             entry = {"step": done + step, "loss": float(total) / args.every, "lr": rate}

@@ -123,7 +123,8 @@ def _pool(frozen: Frozen, _func: Callable, x: Tensor, *args: Any, **kwargs: Any)
 CONSTANTS = (torch.softmax, Tensor.softmax, F.softmax, torch.sqrt, Tensor.sqrt)
 ELEMENTWISE = (
     F.gelu, F.relu, torch.relu, Tensor.relu, F.silu, F.elu, F.leaky_relu, F.softplus, F.mish,
-    F.tanh, torch.tanh, Tensor.tanh, F.sigmoid, torch.sigmoid, Tensor.sigmoid,
+    F.tanh, torch.tanh, Tensor.tanh, F.sigmoid, torch.sigmoid, Tensor.sigmoid, F.hardtanh,
+    torch.sinh, Tensor.sinh, torch.asinh, Tensor.asinh,
 )  # fmt: skip
 RULES: dict[Callable, Callable[..., Any]] = {
     F.layer_norm: _layer_norm,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.panel import Panel
 from ..errors import FighterError
-from ..models import Fighter, ModelConfig, Task
+from ..models import Fighter, ModelConfig, Pretrained, Task
 from ..models.autoregression import MEMORY
 from ..models.naive import SeasonalNaive
 from ..training.parallel import own_random_state
@@ -19,6 +19,7 @@ from .config import Config
 
 MEMBERS = 2
 SMALL = 30_000  # observed training values
+LARGE = 100_000  # from so many on, the pretrained network is not asked
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, weights belong to no series, and a step takes some of them
 SERIES_AT_ONCE, WINDOWS_AT_ONCE = 128, 16  # of a step, if there are many series
@@ -49,8 +50,15 @@ class Plan:
     trained: bool = True  # False if the rows are too few for a network
     learn_all: bool = False  # at the end, learn again from all rows, validation rows too
     series_at_once: int = 0  # in a training step; 0 stands for all
-    network_share: float = 1.0  # mean over the series; the rest is smoothing
+    pretrained: bool = False  # weigh forecasts of the pretrained network, too
+    network_share: float = 1.0  # mean over the series
+    pretrained_share: float = 0.0  # of the rest, in the mean; smoothing has what is left
     errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
+
+    @property
+    def mixes(self) -> bool:
+        """Whether forecasts of each series by itself are mixed with the network, or stand alone."""
+        return self.smoothing or self.pretrained
 
 
 def make_plan(config: Config, panel: Panel) -> Plan:
@@ -63,12 +71,13 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     if isinstance(config.model_config, SeasonalNaive):
         lookback = max(lookback, cycle or choose_naive_lookback(config, panel))
     smoothing = uses_smoothing(config)
-    if not smoothing:
+    mixes = smoothing or isinstance(config.model_config, Pretrained)
+    if not mixes:
         check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
     rows = panel.length - validation
     check_cycle(cycle, rows - horizon)
-    if config.quantile_levels and not validation and (not smoothing or config.validation == 0):
+    if config.quantile_levels and not validation and (not mixes or config.validation == 0):
         raise no_calibration(config, panel, lookback)
     values = int(panel.observed[:rows].sum())
     if (panel.ends < panel.length).any():  # validation rows are the last ones of each series
@@ -103,10 +112,12 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         halves=frame.reversion and getattr(model, "members", 1) % 2 == 0,
         discount=choose_discount(training.discount, season),
         smoothing=smoothing,
-        seasons=smoothing_seasons(panel) if smoothing else (),
-        trained=not smoothing or enough_to_train(panel, rows, lookback, horizon),
+        seasons=smoothing_seasons(panel) if mixes else (),
+        trained=not isinstance(model, Pretrained)
+        and (not smoothing or enough_to_train(panel, rows, lookback, horizon)),
         learn_all=smoothing and validation > 0 and learns_all(config, values),
         series_at_once=some,
+        pretrained=mixes and uses_pretrained(config, values),
     )
 
 
@@ -115,6 +126,8 @@ def choose_series_at_once(model: ModelConfig, series: int, cycle: int | None) ->
 
     Weights that belong to series would be trained too seldom: such a network takes all.
     """
+    if isinstance(model, Pretrained) and series > MANY_SERIES:
+        return SERIES_AT_ONCE
     if series <= MANY_SERIES or cycle or not model.trainable:
         return 0
     with own_random_state():
@@ -132,9 +145,21 @@ def learns_all(config: Config, values: int) -> bool:
 
 
 def uses_smoothing(config: Config) -> bool:
-    """Tell whether the forecast is mixed with exponential smoothing."""
+    """Tell whether exponential smoothing and autoregressions are mixed in."""
     given = config.frame.smoothing
-    return isinstance(config.model_config, Fighter) if given is None else given
+    alone = isinstance(config.model_config, Fighter | Pretrained)
+    return alone if given is None else given
+
+
+def uses_pretrained(config: Config, values: int) -> bool:
+    """Tell whether the pretrained network is one of the forecasts that are mixed.
+
+    A large table has enough rows to learn from itself, and its many series take long to forecast.
+    """
+    given = config.frame.pretrained
+    if isinstance(config.model_config, Pretrained):
+        return True
+    return values < LARGE if given is None else given
 
 
 def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:

@@ -1,22 +1,25 @@
-"""The network's forecast mixed with exponential smoothing, by their errors on validation rows."""
+"""Forecasts mixed by their errors: the network, smoothing and the pretrained network."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._typing import Float
+from .._typing import Bool, Float, Int
 from ..data import Batch, Panel, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
-from ..models import ForecastNet
+from ..models import ForecastNet, Pretrained
 from ..models.autoregression import MEMORY
-from ..models.local import Prior, Smoothed, learn_prior, smooth
+from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth
 from ..models.widths import FACTORS, apply, fit_powers
+from ..models.zero_shot import count_tokens, zero_shot
 from ..training import forecast
 from ..training.calibration import sample_windows
 from ..training.inference import autocast
+from ..training.parallel import one_thread
 from .autoconfig import Plan
 
 SHARES = torch.linspace(0, 1, 11)
@@ -30,6 +33,11 @@ FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
 ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
 UNUSUAL = 1.5  # times what the training windows held at most
+FEW_SERIES = 256  # that smoothing takes on one thread
+# Nodes of the pretrained network, at most, in the forecasts that choose its share.
+TOKENS = {"cpu": 2**13, "cuda": 2**21}
+FEWEST_ORIGINS = 4  # that choose it in any case
+LEAST_SHARE = 0.03  # of the pretrained network in the mean; below, it is not run
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
 Points = Float[Tensor, "windows horizon series"]
@@ -37,16 +45,17 @@ Points = Float[Tensor, "windows horizon series"]
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """How the two forecasts of each series are mixed.
+    """How the forecasts of each series are mixed.
 
     Args:
-        share: share of the network ``[N]``; smoothing has the rest.
+        share: share of the network ``[N]``; smoothing and the pretrained network have the rest.
+        zero_shot: share of the pretrained network in that rest ``[N]``.
         width_share: its share in the widths of intervals ``[N]``, smaller where few validation
             windows tested it: a network is too sure of rows that it learned from.
         usual: what the training windows held at most of :func:`window_extremes`, ``[3, N]``. The
             network's share falls where a window exceeds it: it has not learned from such windows,
             for example after a jump of the level.
-        spread: quantiles of the errors of smoothing, in multiples of the expected error ``[H, Q]``:
+        spread: quantiles of the errors of that rest, in multiples of the expected error ``[H, Q]``:
             the mean error so far, times the factors in ``models/widths.py``.
         powers: power of each of these factors.
         prior: usual error of each expert of smoothing, infinite if it is not run.
@@ -54,6 +63,7 @@ class Blend:
     """
 
     share: Float[Tensor, "series"]
+    zero_shot: Float[Tensor, "series"]
     width_share: Float[Tensor, "series"]
     usual: Float[Tensor, "3 series"]
     spread: Float[Tensor, "horizon quantiles"]
@@ -66,20 +76,38 @@ class Blend:
         if list(index) == list(range(len(self.share))):
             return self
         usual = torch.cat([self.usual, self.usual.amax(1, keepdim=True)], 1)[:, index]
-        share, width_share = (with_mean(each)[index] for each in (self.share, self.width_share))
-        return replace(self, share=share, width_share=width_share, usual=usual)
+        share, zero_shot, width_share = (
+            with_mean(each)[index] for each in (self.share, self.zero_shot, self.width_share)
+        )
+        return replace(self, share=share, zero_shot=zero_shot, width_share=width_share, usual=usual)
+
+    @property
+    def smooths(self) -> bool:
+        """Whether smoothing has a share anywhere."""
+        return not bool((self.zero_shot == 1).all())
+
+    def point(self, smoothed: Smoothed) -> Points:
+        """Return the forecast without the network, in the units of the table."""
+        if smoothed.zero_shot is None:
+            return smoothed.point
+        return torch.lerp(smoothed.point, smoothed.zero_shot[..., 0], self.zero_shot.double())
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
-        """Return the forecast of smoothing and its quantiles, scaled.
+        """Return the forecast without the network and its quantiles, scaled.
 
         A series of which nothing is observed has its training mean and deviation.
         """
         scale, shift = torch.from_numpy(scaler.scale), torch.from_numpy(scaler.shift)
         known = smoothed.known[:, None, :, None]
-        point = torch.where(known, ((smoothed.point - shift) / scale)[..., None], 0.0)
+        point = torch.where(known, ((self.point(smoothed) - shift) / scale)[..., None], 0.0)
         error = smoothed.error[:, None] * apply(smoothed.factors, self.powers) / scale
-        error = torch.where(known, error[..., None], 1.0)
-        return torch.cat([point, point + error * self.spread[:, None].double()], -1)
+        widths = error[..., None] * self.spread[:, None].double()
+        if smoothed.zero_shot is not None:
+            middle, quantiles = smoothed.zero_shot.split([1, len(widths[0, 0, 0])], -1)
+            own = (quantiles - middle) / scale[:, None]
+            widths = torch.lerp(widths, own, self.zero_shot.double()[:, None])
+        widths = torch.where(known, widths, self.spread[:, None].double())
+        return torch.cat([point, point + widths], -1)
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
         """Return the network's share in the point forecast of each window."""
@@ -91,7 +119,7 @@ class Blend:
         return (UNUSUAL / excess.clamp(min=UNUSUAL)).square()[:, None, :, None]
 
     def mix(self, y: Outputs, batch: Batch, local: Outputs) -> Outputs:
-        """Mix the outputs of the network with those of smoothing."""
+        """Mix the outputs of the network with the others."""
         local, share = local.to(y), self.shares(batch)
         point = share * y[..., :1] + (1 - share) * local[..., :1]
         share = self._trust(batch) * self.width_share.to(y)[:, None]
@@ -163,13 +191,14 @@ def usual_extremes(training: Windows) -> Float[Tensor, "3 series"]:
 
 
 def choose_shares(
-    first: Points, second: Points, target: Points, seen: Points
+    first: Points, second: Points, target: Points, seen: Points, apart: float = 1.0
 ) -> tuple[Float[Tensor, "series"], tuple[float, float, float]]:
     """Choose the share of the first of two forecasts in their mean, for each series.
 
     It has the smallest absolute error on validation windows. The errors of a series count more the
     more windows it has; those of all series together, and a prior for equal shares, count like a
     few windows. Also returns the mean absolute errors of the first, the second and both mixed.
+    Windows begin ``apart`` rows apart in the mean.
     """
     count = seen.sum((0, 1))
     errors = torch.stack(
@@ -178,7 +207,7 @@ def choose_shares(
     known = count > 0
     relative = torch.where(known, errors / errors.mean(0).clamp(min=1e-9), 1.0)
     pooled = relative[:, known].mean(1, keepdim=True)
-    independent = independent_windows(seen)
+    independent = independent_windows(seen, apart)
     prior = PRIOR * (2 * SHARES - 1).square()[:, None]
     chosen = (independent * relative + POOLED * pooled + prior).argmin(0)
     each = (errors[-1], errors[0], errors.gather(0, chosen[None])[0])
@@ -196,6 +225,11 @@ def independent_windows(seen: Points, apart: float = 1.0) -> Float[Tensor, "seri
     return windows.clamp(max=1) + (windows - 1).clamp(min=0) * min(apart / horizon, 1.0)
 
 
+def rows_apart(rows: Tensor) -> float:
+    """Return how many rows lie between neighbours in the mean."""
+    return float(rows[-1] - rows[0]) / max(len(rows) - 1, 1) if len(rows) else 1.0
+
+
 def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> None:
     """Choose how much the members with reversion count beside those without."""
     parts = []
@@ -205,7 +239,8 @@ def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> 
             y = network(batch, batch.start + start_step, per_member=True)[..., 0]
         plain, reverted = clamp_to_bounds(y.to(batch.past)[..., None], batch)[..., 0].chunk(2)
         parts.append([reverted.mean(0).cpu(), plain.mean(0).cpu(), *_truth(batch)])
-    shares, _ = choose_shares(*map(torch.cat, zip(*parts, strict=True)))
+    reverted, plain, target, seen = (torch.cat(part) for part in zip(*parts, strict=True))
+    shares, _ = choose_shares(reverted, plain, target, seen)
     if len(network.reverting) != len(shares):
         shares = shares.mean(0, keepdim=True)
     network.reverting.copy_(shares)
@@ -230,8 +265,7 @@ def error_quantiles(
     # A series that was quiet so far has small errors, and large scores when it wakes up.
     usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
     error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]
-    apart = float(smoothed.rows[-1] - smoothed.rows[0]) / max(len(seen) - 1, 1)
-    windows = float(independent_windows(seen, apart).sum())
+    windows = float(independent_windows(seen, rows_apart(smoothed.rows)).sum())
     size = (target - smoothed.point).abs() / error
     size = size / ((size * seen).sum((0, 2)) / seen.sum((0, 2)).clamp(min=1))[:, None].clamp(1e-9)
     powers = fit_powers(smoothed.factors, size, seen > 0, windows)
@@ -296,15 +330,21 @@ class Rehearsal:
     def make(
         cls, plan: Plan, panel: Panel, windows: Windows, validation: Windows, prior: Prior
     ) -> "Rehearsal":
-        """Choose the windows, and smooth once for all of them."""
+        """Choose the windows, and forecast once after all of them."""
+        most = MOST_WINDOWS
+        if plan.pretrained:
+            tokens = panel.n_series * count_tokens(panel.length, plan.horizon)
+            most = max(TOKENS[windows.device.type] // 2 // tokens, FEWEST_ORIGINS)
         windows, validation = (
-            sample_windows(recent(each), plan.quantiles) if len(each) else each
+            sample_windows(recent(each), plan.quantiles).thin(most) if len(each) else each
             for each in (windows, validation)
         )
         rows = torch.cat([windows.starts, validation.starts]).unique().cpu() + plan.lookback
-        return cls(
-            windows, validation, smooth_panel(panel, plan.seasons, plan.horizon, rows, prior)
-        )
+        made = forecast_alone(
+            plan, panel, rows, prior, windows.device,
+            smooths=plan.smoothing, pretrained=plan.pretrained,
+        )  # fmt: skip
+        return cls(windows, validation, made)
 
     def count_mature(
         self, forecasts: Iterable[tuple[Batch, Outputs]]
@@ -330,8 +370,10 @@ def make_blend(
 ) -> tuple[Plan, Blend]:
     """Choose how the network is mixed with smoothing; return that, and the plan that tells it."""
     series = len(scaler.shift)
+    alone = float(not plan.smoothing)
     blend = Blend(
         torch.zeros(series),
+        torch.full((series,), alone),
         torch.zeros(series),
         torch.ones(3, series),
         walk_quantiles(plan.horizon, plan.quantiles),
@@ -340,14 +382,27 @@ def make_blend(
         plan.seasons,
     )
     if rehearsal is None:
-        return replace(plan, network_share=0.0), blend
-    if plan.quantiles:
-        sample = rehearsal.windows
-        batch = sample.gather(torch.arange(len(sample), device=sample.device))
-        target, seen = (each.double() for each in _truth(batch))
-        target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
-        smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
-        spread, powers = error_quantiles(smoothed, target, seen, plan.quantiles)
+        return replace(plan, network_share=0.0, pretrained_share=alone), blend
+    sample = rehearsal.windows
+    batch = sample.gather(torch.arange(len(sample), device=sample.device))
+    target, seen = (each.double() for each in _truth(batch))
+    target = target * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
+    smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
+    if smoothed.zero_shot is not None and plan.smoothing:
+        mature = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
+        scale = torch.from_numpy(scaler.scale)
+        points = (each / scale for each in (smoothed.zero_shot[..., 0], smoothed.point, target))
+        first, second, truth = points
+        apart = rows_apart(smoothed.rows)
+        share, (first, second, mixed) = choose_shares(first, second, truth, mature, apart)
+        if float(share.mean()) < LEAST_SHARE:
+            share = torch.zeros_like(share)
+        blend = replace(blend, zero_shot=share)
+        plan = replace(plan, errors={"pretrained": first, "smoothing": second, "mixed": mixed})
+    plan = replace(plan, pretrained_share=round(float(blend.zero_shot.mean()), 3))
+    if plan.quantiles and blend.smooths:
+        mixed = smoothed._replace(point=blend.point(smoothed))
+        spread, powers = error_quantiles(mixed, target, seen, plan.quantiles)
         blend = replace(blend, spread=spread, powers=powers.float())
     if not plan.trained or training is None:
         return replace(plan, network_share=0.0), blend
@@ -360,44 +415,96 @@ def make_blend(
         local = blend.local(rehearsal.smoothed.at(batch.start + plan.lookback), scaler)
         local = clamp_to_bounds(local.to(batch.past), batch)
         parts.append([y[..., 0].cpu(), local[..., 0].cpu(), *_truth(batch)])
-    points = [torch.cat(part) for part in zip(*parts, strict=True)]
-    share, errors = choose_shares(*points)
-    evidence = float(independent_windows(points[-1]).sum())
+    ours, others, target, seen = (torch.cat(part) for part in zip(*parts, strict=True))
+    apart = rows_apart(rehearsal.validation.starts)
+    share, (ours, others, mixed) = choose_shares(ours, others, target, seen, apart)
+    evidence = float(independent_windows(seen, apart).sum())
     share = share * evidence / (evidence + FEW_WINDOWS)
-    errors = dict(zip(("network", "smoothing", "mixed"), errors, strict=True))
+    errors = {"network": ours, "others": others, "mixed": mixed}
+    if not blend.zero_shot.any():
+        errors = {"network": ours, "smoothing": others, "mixed": mixed}
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     width_share = share * evidence / (evidence + FEW_TO_CALIBRATE)
     return plan, replace(blend, share=share, width_share=width_share)
 
 
-def smooth_panel(
+def forecast_alone(
+    plan: Plan,
     panel: Panel,
-    seasons: Sequence[int],
-    horizon: int,
     rows: Tensor,
     prior: Prior,
+    device: torch.device,
+    *,
+    smooths: bool,
+    pretrained: bool,
     wanted: np.ndarray | None = None,
+    wait: bool = True,
 ) -> Smoothed:
-    """Run smoothing over a panel and forecast after its first ``rows`` rows.
+    """Forecast each series of a panel by itself after its first ``rows`` rows.
 
-    ``wanted`` says which series are smoothed, bool ``[N]`` (default: all); nothing is known of the
-    others.
+    ``smooths`` and ``pretrained`` say who forecasts. ``wanted`` says which series are forecast,
+    bool ``[N]`` (default: all); nothing is known of the others. ``wait`` is that of
+    :func:`~fighter.training.parallel.one_thread`.
     """
     first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
+    if is_linked(plan):
+        wanted = None
     some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
     values = torch.from_numpy(panel.values[first:until, some])
     observed = torch.from_numpy(panel.observed[first:until, some])
-    done = smooth(values, observed, seasons, horizon, rows.cpu() - first, prior)
+    rows = rows.cpu() - first
+    if smooths:
+        # Few series have no operation that is large enough to be shared among threads.
+        few = one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
+        with few:
+            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior)
+    else:
+        done = without_smoothing(observed, plan.horizon, rows)
+    if pretrained:
+        guess = zero_shot(
+            values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
+            linked=is_linked(plan),
+        )  # fmt: skip
+        done = done._replace(zero_shot=guess)
     if wanted is not None:
 
-        def spread(part: Tensor, rest: float = 0.0) -> Tensor:
-            whole = part.new_full((*part.shape[:-1], panel.n_series), rest)
-            whole[..., some] = part
+        def spread(part: Tensor, rest: float = 0.0, axis: int = -1) -> Tensor:
+            shape = list(part.shape)
+            shape[axis] = panel.n_series
+            whole = part.new_full(shape, rest)
+            whole.index_copy_(axis, torch.from_numpy(some), part)
             return whole
 
-        point, error, known, tested = map(spread, done[:4])
-        done = Smoothed(point, error, known, tested, done.rows, spread(done.factors, 1.0))
+        guess = None if done.zero_shot is None else spread(done.zero_shot, axis=2)
+        point, error, known, tested = (spread(each) for each in done[:4])
+        factors = spread(done.factors, 1.0)
+        done = Smoothed(point, error, known, tested, done.rows, factors, guess)
     return done._replace(rows=done.rows + first)
+
+
+def without_smoothing(
+    observed: Bool[Tensor, "time series"], horizon: int, rows: Int[Tensor, "origins"]
+) -> Smoothed:
+    """Return what is known of series where smoothing forecasts nothing."""
+    count = observed.cumsum(0)[rows - 1]
+    point = torch.zeros(len(rows), horizon, observed.shape[1], dtype=torch.float64)
+    error = torch.ones(count.shape, dtype=torch.float64)
+    factors = point.new_ones(FACTORS, *point.shape)
+    return Smoothed(point, error, count > 0, count, rows, factors)
+
+
+def is_linked(plan: Plan) -> bool:
+    """Tell whether the series of the pretrained network see each other.
+
+    They do where it is the model. In a mixture it forecasts each by itself, as smoothing does, so
+    that some series can be forecast without the others.
+    """
+    return isinstance(plan.model, Pretrained)
+
+
+def no_prior(plan: Plan) -> Prior:
+    """Return the prior of experts that are not asked."""
+    return torch.ones(count_experts(plan.seasons, plan.horizon))
 
 
 def panel_prior(plan: Plan, panel: Panel) -> Prior:
@@ -408,7 +515,8 @@ def panel_prior(plan: Plan, panel: Panel) -> Prior:
         torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
     )
     most = EXPERTS if panel.n_series >= ENOUGH_SERIES else None
-    return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
+    with one_thread():
+        return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
 
 
 def recent(windows: Windows) -> Windows:

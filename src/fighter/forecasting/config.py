@@ -39,6 +39,8 @@ class Frame(Settings):
             (default: True).
         smoothing: mix the network with exponential smoothing and autoregressions, by the errors
             on validation rows (default: only for Fighter).
+        pretrained: where smoothing is mixed in, mix in the pretrained network, too (default: with
+            less than 100,000 training values).
     """
 
     cycle: int | str | None = "auto"
@@ -46,6 +48,7 @@ class Frame(Settings):
     reversion: bool = True
     bounds: bool | tuple[float | None, float | None] = True
     smoothing: bool | None = None
+    pretrained: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cycle, str) and self.cycle != "auto":
@@ -58,8 +61,9 @@ class Frame(Settings):
             check_bool(name, getattr(self, name))
         if not isinstance(self.bounds, bool):
             object.__setattr__(self, "bounds", _check_bounds(self.bounds))
-        if self.smoothing is not None:
-            check_bool("smoothing", self.smoothing)
+        for name in ("smoothing", "pretrained"):
+            if getattr(self, name) is not None:
+                check_bool(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)

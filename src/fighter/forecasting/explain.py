@@ -15,6 +15,7 @@ from ..data.bounds import clamp_finished, clamp_to_bounds, to_table_units
 from ..data.columns import listing
 from ..errors import FighterError, check_count
 from ..explain import (
+    Frozen,
     HopParts,
     LayerGraph,
     LazyDiagnostics,
@@ -25,6 +26,9 @@ from ..explain import (
 from ..explain.page import Outlook, write_page
 from ..models.attribution import Attribution, Parts
 from ..models.autoregression import MEMORY
+from ..models.pretrained import MEDIAN
+from ..models.zero_shot import LookBack, load_network, look_back, paths, tell
+from .blend import is_linked
 from .fitted import Fitted, group_by_end
 from .history import positions
 
@@ -184,13 +188,12 @@ def _explain_together(
             ]
             layers = _layers(trace, shared, node_names, series, scale * share)
         if share < 1:
-            parts, level = local.split(series)
-            forecast += float((1 - share) * parts.forecast[step - 1])
-            terms["level"] += float((1 - share) * level)
-            bias = terms.get("bias", 0.0) + float((1 - share) * parts.bias[step - 1])
+            rest, bias, past = local.split(series, step)
+            forecast += (1 - share) * rest
+            terms["level"] += float((1 - share) * local.levels[series])
+            bias = terms.get("bias", 0.0) + (1 - share) * bias
             terms |= {"bias": bias} if bias or "bias" in terms else {}
-            past = (1 - share) * parts.past[step - 1].numpy()
-            sources[0, len(local.past) - len(past) :, series] += past
+            sources[0] += (1 - share) * past
         # A forecast at a bound equals it to the last digit.
         held = batch.past.new_full((1, 1, whole.n_series, 1), (forecast - shift) / scale)
         held = clamp_finished(held, batch)
@@ -217,7 +220,7 @@ def _explain_together(
 
 
 class _Local:
-    """The rows that a forecast looks back at, and what smoothing took from them."""
+    """The rows that a forecast looks back at, and what smoothing and the pretrained net took."""
 
     def __init__(
         self,
@@ -257,13 +260,74 @@ class _Local:
             self.blend.prior,
         )
         self.found: dict[int, Parts] = {}
+        self.linked = is_linked(fitted.plan)
+        self.frozen: dict[int, _FrozenForecast] = {}
 
-    def split(self, series: int) -> tuple[Parts, float]:
-        """Return the parts of the forecast of smoothing, and the level of the look-back."""
-        level = float(self.levels[series])
-        if series not in self.found:
-            self.found[series] = self.attribution.split(series, level)
-        return self.found[series], level
+    def split(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
+        """Return the forecast without the network, its bias, and what came from the past.
+
+        forecast = level + bias + Σ past, where past is ``[rows, N]``.
+        """
+        assert self.blend is not None
+        share = float(self.blend.zero_shot[series])
+        forecast, bias, past = 0.0, 0.0, np.zeros_like(self.past)
+        if share:
+            forecast, bias, past = self._split_pretrained(series, step)
+        if share < 1:
+            level = float(self.levels[series])
+            if series not in self.found:
+                self.found[series] = self.attribution.split(series, level)
+            parts = self.found[series]
+            forecast = share * forecast + (1 - share) * float(parts.forecast[step - 1])
+            bias = share * bias + (1 - share) * float(parts.bias[step - 1])
+            own, past = parts.past[step - 1].numpy(), share * past
+            past[len(past) - len(own) :, series] += (1 - share) * own
+        return forecast, bias, past
+
+    def _split_pretrained(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
+        """Return the same of the pretrained network alone."""
+        past = np.zeros_like(self.past)
+        values, observed = self.attribution.values, self.attribution.observed
+        if not observed[:, series].any():  # the forecast is the level
+            return float(self.levels[series]), 0.0, past
+        key = 0 if self.linked else series
+        if key not in self.frozen:
+            seen = look_back(values, observed, series, self.linked)
+            told = tell(self.attribution.seasons)
+            self.frozen[key] = _FrozenForecast(seen, self.levels, told, self.horizon)
+        frozen = self.frozen[key]
+        forecast, parts = frozen.split(series, step)
+        parts = parts[:, -len(past) :].T
+        past[len(past) - len(parts) :, frozen.seen.series.numpy()] = parts
+        return forecast, forecast - float(self.levels[series]) - float(past.sum()), past
+
+
+class _FrozenForecast:
+    """The pretrained network frozen at one look-back.
+
+    It is an affine map of the difference of each value from the level of its series.
+    """
+
+    def __init__(self, seen: LookBack, levels: np.ndarray, seasons: torch.Tensor, horizon: int):
+        self.seen, network = seen, load_network()
+        own = torch.as_tensor(levels)[seen.series][:, None]
+        shift = ((own - seen.level) / seen.unit).float()
+
+        def forecast(x: torch.Tensor) -> torch.Tensor:
+            known = seen.known[None]
+            return paths(network, (x + shift) * known, known, seasons, horizon)[0, ..., MEDIAN]
+
+        with torch.enable_grad():
+            self.x = ((seen.z - shift) * seen.known)[None].requires_grad_()
+            self.y = Frozen(forecast, self.x).output
+
+    def split(self, series: int, step: int) -> tuple[float, np.ndarray]:
+        """Return the forecast of a step from 1, and the part of each value ``[series, time]``."""
+        place = int((self.seen.series == series).nonzero())
+        total, unit = self.y[place, step - 1], self.seen.unit[place]
+        (slope,) = torch.autograd.grad(total, self.x, retain_graph=True)
+        parts = unit * (slope * self.x)[0].detach().double()
+        return float(self.seen.level[place] + unit * total.detach()), parts.numpy()
 
 
 def _weights(parts: HopParts) -> np.ndarray:

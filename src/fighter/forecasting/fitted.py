@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..data.buckets import read_folder
 from ..data.columns import column_names, listing
 from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
-from ..models import ForecastNet, Task
+from ..models import ForecastNet, Pretrained, Task
 from ..models.autoregression import MEMORY
 from ..models.embedding import lag_correlation
 from ..training import Recipe, World, forecast, train
@@ -29,10 +29,11 @@ from .autoconfig import STEPS, Plan, check_rows, choose_repeats, continue_plan, 
 from .blend import (
     Blend,
     Rehearsal,
+    forecast_alone,
     make_blend,
     mixed_forecasts,
+    no_prior,
     panel_prior,
-    smooth_panel,
     weigh_halves,
     with_mean,
 )
@@ -51,7 +52,6 @@ from .preprocessing import (
 
 Change = Callable[[ForecastNet], ForecastNet]
 
-FEW_SERIES = 256  # that smoothing takes on one thread
 JUDGES = 512  # series that choose and calibrate, if there are many
 SERIES_AT_ONCE = 4096  # that are forecast together, if there are many
 
@@ -221,10 +221,11 @@ class Fitted:
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
-            with _threads_of_smoothing(panel, wait=False):
-                steps, places = self.plan.horizon, rows + first_row
-                smoothed = smooth_panel(panel, blend.seasons, steps, places, blend.prior, wanted)
-            smoothed = smoothed._replace(rows=rows)
+            smoothed = forecast_alone(
+                self.plan, panel, rows + first_row, blend.prior, self.device,
+                smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()),
+                wanted=wanted, wait=False,
+            )._replace(rows=rows)  # fmt: skip
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
     def blend_of(self, ids: tuple) -> Blend | None:
@@ -280,7 +281,8 @@ class Fitted:
             wanted = np.isin(np.arange(served.n_series), places)
         ((batch, y),) = self.outputs(windows, served, scaler, start_step, first_row, wanted)
         outputs = self.finish(y, batch, whole.ids, scaler)[0]
-        if not self.plan.model.trainable:  # scaling and back would change the last digits
+        if self.blend is None and not self.plan.model.trainable:
+            # Scaling and back would change the last digits.
             seen = whole.observed.any(0)  # a series that is not keeps its mean
             none, one = np.zeros_like(scaler.shift), np.ones_like(scaler.scale)
             plain = replace(scaler, shift=none, scale=one)
@@ -319,15 +321,18 @@ def fit_panel(
     start: Fitted | None = None,
     change: Change | None = None,
     world: World = World(),  # noqa: B008
+    learn: bool = True,
     **places: Any,
 ) -> Fitted:
-    """Train on a panel.
+    """Train on a panel; or, if ``learn`` is False, only prepare what the pretrained network needs.
 
     Weights are new, or those of ``start``; ``change`` alters the network before it is trained, for
     studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
     metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
+    if not learn:
+        plan = replace(plan, smoothing=False, validation=0)
     rows = panel.length - plan.validation
     held = held_rows(panel, plan.validation, plan.horizon)
     preprocessing = (
@@ -337,10 +342,10 @@ def fit_panel(
     network = _new_network(config.seed, plan, preprocessing.scaler, panel, change).to(device)
     if start is not None:
         network = copy.deepcopy(start.network).to(device)
-    if config.verbose and world.first:
+    if config.verbose and world.first and learn:
         say(describe_plan(plan, network, preprocessing))
     windows = training = validation = None
-    if panel.length >= plan.lookback + plan.horizon:
+    if panel.length >= plan.lookback + plan.horizon and learn:
         windows = preprocessing.windows(panel, plan, device, preprocessing.scaler)
         training, validation = split_windows(windows, panel, rows, held)
         windows = with_targets(windows)
@@ -371,17 +376,15 @@ def fit_panel(
     if plan.trained and network.halves and validation is not None and len(validation):
         weigh_halves(network, validation, start_step)
     blend = rehearsal = None
-    if plan.smoothing:
-        with _threads_of_smoothing(panel):
-            prior = panel_prior(plan, panel)
+    if plan.mixes:
+        prior = panel_prior(plan, panel) if plan.smoothing else no_prior(plan)
         if windows is not None and validation is not None and len(windows):
-            with _threads_of_smoothing(panel):
-                rehearsal = Rehearsal.make(plan, panel, windows, validation, prior)
+            rehearsal = Rehearsal.make(plan, panel, windows, validation, prior)
         plan, blend = make_blend(
             plan, network, judged.scaler, training, rehearsal, prior, start_step
         )
     shifts = None
-    if plan.quantiles:
+    if plan.quantiles and learn:
         shifts = conformal_shifts(plan, judged, network, blend, rehearsal, validation, start_step)
     chosen = bool(history) and history[0]["validation"] is not None  # the number of epochs
     if plan.learn_all and every_window is not None and chosen:
@@ -446,15 +449,6 @@ def _is_small(plan: Plan, panel: Panel) -> bool:
     return plan.batch_size * series * width < 2**16
 
 
-def _threads_of_smoothing(panel: Panel, wait: bool = True) -> AbstractContextManager[None]:
-    """Smooth few series on one thread, because no operation is large enough to be shared.
-
-    Those that torch shares anyway make threads wait for each other: on a busy machine, this takes
-    twenty times as long.
-    """
-    return one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
-
-
 def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing) -> str:
     """Say in a few lines what was decided, for people who may want to stop it."""
     size = sum(parameter.numel() for parameter in network.parameters())
@@ -463,11 +457,18 @@ def describe_plan(plan: Plan, network: ForecastNet, preprocessing: Preprocessing
         f"cycle {plan.cycle or 'none'}, the last {plan.validation:,} rows for validation",
         f"network   {plan.model.describe()}; {size:,} parameters"
         if plan.trained
-        else "network   none: too few rows; exponential smoothing and autoregressions forecast",
+        else f"network   {_instead(plan)}",
     ]
     if bounds := describe_bounds(preprocessing.scaler, preprocessing.ids):
         lines.append(f"bounds    {bounds}")
     return "\n".join(map(fill, lines))
+
+
+def _instead(plan: Plan) -> str:
+    """Say who forecasts where no network is trained."""
+    if isinstance(plan.model, Pretrained):
+        return "the pretrained one" + " and exponential smoothing" * plan.smoothing
+    return "none: too few rows; exponential smoothing and autoregressions forecast"
 
 
 def group_by_end(

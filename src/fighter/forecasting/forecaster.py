@@ -10,7 +10,7 @@ from ..data import Collection, Panel
 from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
 from ..explain import TemporalGraph
-from ..models import ForecastNet
+from ..models import ForecastNet, Pretrained
 from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
@@ -152,12 +152,14 @@ class Forecaster(Config, Estimator):
         Returns:
             One row per series and step: the forecast, and its intervals or quantiles.
         """
-        check_horizon(self.plan, h=h, horizon=horizon)
-        return self.forecast(df, future=future, static=static).table()
+        fitted, panel = self._ready(df, static)
+        check_horizon(fitted.plan, h=h, horizon=horizon)
+        return fitted.forecast(panel, future).table()
 
     def forecast(self, df: Any = None, *, future: Any = None, static: Any = None) -> Forecast:
         """Forecast as :meth:`predict` does; return arrays instead of a table."""
-        return self.fitted.forecast(self.read(df, static), future)
+        fitted, panel = self._ready(df, static)
+        return fitted.forecast(panel, future)
 
     def predict_files(
         self,
@@ -200,9 +202,9 @@ class Forecaster(Config, Estimator):
         ``df``, ``future`` and ``static`` are as in :meth:`predict`; ``truth`` is a table with the
         true values of the forecast steps; ``path`` is a file to write, .png, .svg or .pdf.
         """
-        panel = self.read(df, static)
-        forecast = self.fitted.forecast(panel, future)
-        values = None if truth is None else forecast.values_of(self.read(truth, static))
+        fitted, panel = self._ready(df, static)
+        forecast = fitted.forecast(panel, future)
+        values = None if truth is None else forecast.values_of(fitted.read(truth, static))
         return forecast.plot(panel, values, path)
 
     def explain(
@@ -219,9 +221,9 @@ class Forecaster(Config, Estimator):
         ``unique_id`` may be left out if there is only one series; ``step`` counts from 1; ``df``,
         ``future`` and ``static`` are as in :meth:`predict`.
         """
-        panel = self.read(df, static)
+        fitted, panel = self._ready(df, static)
         series = explaining.find_series(panel, unique_id)
-        return next(explaining.explain(self.fitted, panel, [(series, step)], future))
+        return next(explaining.explain(fitted, panel, [(series, step)], future))
 
     def explain_all(
         self,
@@ -232,10 +234,10 @@ class Forecaster(Config, Estimator):
         static: Any = None,
     ) -> Iterator[TemporalGraph]:
         """Yield the graphs of all series and steps (from 1) one by one; see :meth:`explain`."""
-        panel = self.read(df, static)
-        chosen = range(1, self.plan.horizon + 1) if steps is None else steps
+        fitted, panel = self._ready(df, static)
+        chosen = range(1, fitted.plan.horizon + 1) if steps is None else steps
         targets = [(series, step) for series in range(panel.n_series) for step in chosen]
-        return explaining.explain(self.fitted, panel, targets, future)
+        return explaining.explain(fitted, panel, targets, future)
 
     def save_page(
         self, path: str | Path, df: Any = None, *, static: Any = None, **options: Any
@@ -244,7 +246,8 @@ class Forecaster(Config, Estimator):
 
         Further options: see :func:`fighter.forecasting.explain.save_page`.
         """
-        return explaining.save_page(self.fitted, self.read(df, static), path, **options)
+        fitted, panel = self._ready(df, static)
+        return explaining.save_page(fitted, panel, path, **options)
 
     def cross_validation(
         self,
@@ -368,6 +371,16 @@ class Forecaster(Config, Estimator):
         if self._fitted is None and df is not None:
             return read_panel(self, df, static, weights)
         return self.fitted.read(df, static, weights)
+
+    def _ready(self, df: Any, static: Any) -> tuple[Fitted, Panel]:
+        """Return what forecasts, and the table it forecasts after.
+
+        The pretrained network needs no fit: without one, it only takes scales from the table.
+        """
+        if self._fitted is None and df is not None and isinstance(self.model_config, Pretrained):
+            panel = read_panel(self, df, static)
+            return fit_panel(self.copy(), panel, device=self.torch_device, learn=False), panel
+        return self.fitted, self.read(df, static)
 
     @property
     def fitted(self) -> Fitted:

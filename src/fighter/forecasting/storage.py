@@ -23,9 +23,11 @@ from .._storage import (
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
 from ..data.forecast_table import LIBRARIES, forecast_table
 from ..data.frequency import season_lengths
+from ..errors import FighterError
 from ..models import MODELS, ModelConfig
 from ..models.local import count_experts
 from ..models.widths import FACTORS
+from ..models.zero_shot import digest
 from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
@@ -35,7 +37,7 @@ from .preprocessing import Preprocessing, count_known_ahead
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
-_BLEND = ("share", "width_share", "usual", "spread", "powers", "prior")
+_BLEND = ("share", "zero_shot", "width_share", "usual", "spread", "powers", "prior")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -58,6 +60,8 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "holidays": list(context.holidays),
         "table": table_library(context.like),
     }
+    if fitted.blend is not None and fitted.blend.zero_shot.any():
+        config["pretrained"] = digest()
     arrays = {name: np.ascontiguousarray(getattr(context, name)) for name in _ARRAYS}
     if context.weights is not None:
         arrays["weights"] = context.weights
@@ -85,6 +89,11 @@ def unpack(
     """
     if config["format"] == 1:
         config, tensors = upgrade(config, tensors)
+    if "pretrained" in config and config["pretrained"] != digest():
+        raise FighterError(
+            "the model was fitted with other weights of the pretrained network than this version "
+            "of Fighter has: fit again, or load it with the version that saved it"
+        )
     settings = _read_settings(config["settings"])
     plan = Plan(**_tuples(config["plan"]) | {"model": _read_model(config["plan"]["model"])})
     # Models of 0.1 had one id column, and no series columns in the scheme.
@@ -114,23 +123,26 @@ def unpack(
 
 def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend | None:
     """Return how network and smoothing are mixed; models without smoothing have none."""
-    if not plan.smoothing:
+    if not plan.mixes:
         return None
     sizes = {
         "share": (series,),
+        "zero_shot": (series,),
         "width_share": (series,),
         "usual": (3, series),
         "spread": (plan.horizon, len(plan.quantiles)),
         "powers": (FACTORS,),
         "prior": (count_experts(plan.seasons, plan.horizon),),
     }
+    # Models that are older than the pretrained network do not ask it.
+    tensors = {"zero_shot": torch.zeros(series), **tensors}
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
     check_finite({name: part for name, part in tensors.items() if name != "prior"})
     if not tensors["prior"].isfinite().any():
         raise ValueError("blend.prior holds no number")
-    for name in ("share", "width_share"):
+    for name in ("share", "zero_shot", "width_share"):
         if not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
             raise ValueError(f"blend.{name} is no share")
     positive = (tensors["usual"] > 0).all() and (tensors["prior"] > 0).all()

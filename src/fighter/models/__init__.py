@@ -21,10 +21,12 @@ from .reformer import Reformer
 from .registry import MODELS, build_core, find_model
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
+from .zero_shot import Pretrained
 
 __all__ = [
     "GCN", "GFSA", "MODELS", "Autoformer", "Core", "CycleNet", "DLinear", "Fighter", "ForecastNet",
-    "ITransformer", "Informer", "Linear", "ModelConfig", "NormLin", "PatchTST", "Reformer",
+    "ITransformer", "Informer", "Linear", "ModelConfig", "NormLin", "PatchTST", "Pretrained",
+    "Reformer",
     "RepeatLast", "SeasonalNaive", "Seq2Seq", "Task", "Transformer", "WindowMean", "build_core",
     "find_model",
 ]  # fmt: skip

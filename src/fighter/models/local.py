@@ -65,12 +65,15 @@ class Smoothed(NamedTuple):
     tested: Int[Tensor, "origins series"]  # values; 0 until one is a test, -1 until one differs
     rows: Int[Tensor, "origins"]  # a forecast is made after so many rows
     factors: Float[Tensor, "factors origins horizon series"]  # of the error, see ``widths.py``
+    # Forecasts of the pretrained network and their quantiles, see ``zero_shot.py``.
+    zero_shot: Float[Tensor, "origins horizon series outputs"] | None = None
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
-        parts = [each[index] for each in self[:-1]]
-        return Smoothed(*parts, factors=self.factors[:, index])
+        point, error, known, tested, rows = (each[index] for each in self[:5])
+        zero_shot = None if self.zero_shot is None else self.zero_shot[index]
+        return Smoothed(point, error, known, tested, rows, self.factors[:, index], zero_shot)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ once the graphs and gates are held constant.
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
@@ -18,9 +19,7 @@ from ..nn import FighterLayer
 from .embedding import feed_forward
 
 PATCH, PATCHES, AHEAD = 16, 64, 12  # steps of a patch; most patches of the past and of the horizon
-QUANTILES = (
-    *(0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99),
-)
+QUANTILES = (*(0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99),)
 MEDIAN = QUANTILES.index(0.5)
 SEASONS = 2  # that the network is told
 PROFILE = 4  # seasons that the mean profile is taken over
@@ -106,8 +105,9 @@ class PretrainedNet(nn.Module):
         forecast = mean + deviation · sinh(Σ w · anchors + a + r · b)
 
     The anchors are simple forecasts in the units of z: the mean, the last value, and, for both
-    seasons, the values one season earlier and their mean over several seasons. Their weights w, which sum to 1, and the corrections a and b come from the network. r is the
-    mean-square change from step to step in deviations, so that smooth series get fine corrections.
+    seasons, the values one season earlier and their mean over several seasons. Their weights w,
+    which sum to 1, and the corrections a and b come from the network. r is the root of the mean
+    squared change from step to step in deviations: smooth series get fine corrections.
 
     Args:
         width: width of a node (default: 256).
@@ -158,7 +158,7 @@ class PretrainedNet(nn.Module):
         """
         z, mean, deviation = self.units(past, observed)
         y = self.inside(z, observed, seasons, ahead, links)
-        return mean[..., None] + deviation[..., None] * y.clamp(-LARGEST, LARGEST).sinh()
+        return mean[..., None] + deviation[..., None] * F.hardtanh(y, -LARGEST, LARGEST).sinh()
 
     def units(self, x: Series, observed: Bool[Tensor, "batch series time"]) -> tuple[Tensor, ...]:
         """Return z, and the mean and deviation of each series ``[batch, series, 1]``."""

@@ -18,12 +18,14 @@ from .patchtst import PatchTST
 from .reformer import Reformer
 from .seq2seq import Seq2Seq
 from .transformer import Transformer
+from .zero_shot import Pretrained
 
 MODELS: Mapping[str, type[ModelConfig]] = {
     config.name: config
     for config in (
         Fighter, Autoformer, CycleNet, DLinear, GCN, GFSA, Informer, ITransformer, Linear,
-        WindowMean, SeasonalNaive, NormLin, PatchTST, Reformer, RepeatLast, Seq2Seq, Transformer,
+        WindowMean, SeasonalNaive, NormLin, PatchTST, Pretrained, Reformer, RepeatLast, Seq2Seq,
+        Transformer,
     )
 }  # fmt: skip
 
