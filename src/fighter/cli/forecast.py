@@ -43,6 +43,7 @@ def forecast(
     file: File,
     *,
     settings: Any,
+    zero_shot: Annotated[bool, Shown(group="model")] = False,
     future_file: File | None = None,
     static: File | None = None,
     weights: WeightColumn | None = None,
@@ -61,6 +62,9 @@ def forecast(
 
     Example: fighter forecast load.csv --horizon 24 --level 80 95 --out forecast.csv
 
+    In seconds, without training:
+      fighter forecast load.csv --horizon 24 --zero-shot
+
     With a known data set and a configuration:
       fighter forecast weather --data-dir data --config weather.toml --plot f.png
 
@@ -72,6 +76,7 @@ def forecast(
     Args:
         file: CSV or Parquet, long or wide; - for standard input; or the name of a known data set.
         settings: the settings of the Forecaster.
+        zero_shot: train nothing: the pretrained network forecasts.
         future_file: table with the future values of the --future columns, if FILE lacks them.
         static: table with one row per series, for static covariates.
         weights: column of the --static table that says how much each series counts in the loss and
@@ -87,19 +92,37 @@ def forecast(
     inputs = {"file": file, "future_file": future_file, "static": static}
     check_targets(inputs, data_dir, out=out, plot=plot, report=report, save=save)
     table, ahead, fixed = (open_optional(name, data_dir, encoding) for name in inputs.values())
-    try:
-        model, panel = _train(table, settings, quiet, fixed, weights, ahead)
-    except KeyboardInterrupt:
-        remedy = "fighter fit keeps every epoch and resumes"
-        raise KeyboardInterrupt(f"nothing was written; {remedy}") from None
+    if zero_shot:
+        model = make_forecaster(_pretrained(settings, save=save, weights=weights), verbose=False)
+        panel = history = model.read(table, fixed)
+        _tell(quiet, messages.about_data(panel))
+    else:
+        history = None  # the training table, which the model keeps
+        try:
+            model, panel = _train(table, settings, quiet, fixed, weights, ahead)
+        except KeyboardInterrupt:
+            remedy = "fighter fit keeps every epoch and resumes"
+            raise KeyboardInterrupt(f"nothing was written; {remedy}") from None
     if save:
         model.save(save)
         _tell(quiet, f"model     saved in {save}: fighter predict {save}")
     with future_flag():
-        result = model.forecast(future=ahead)
+        result = model.forecast(history, future=ahead)
     _deliver(result, panel, out, plot, quiet)
     if report:
-        _tell(quiet, f"report    {report}: {model.save_page(report, future=ahead)}")
+        _tell(quiet, f"report    {report}: {model.save_page(report, history, future=ahead)}")
+
+
+def _pretrained(settings: dict[str, Any], **trained: Any) -> dict[str, Any]:
+    """Return the settings of a forecast without training; refuse what needs training."""
+    if settings.get("model", "fighter") not in ("fighter", "pretrained"):
+        reason = "--zero-shot forecasts with the pretrained network: give one of the two"
+        raise FighterError(reason, argument="model", value=settings["model"])
+    for name, value in trained.items():
+        if value is not None:
+            reason = "--zero-shot trains nothing: leave one of the two out"
+            raise FighterError(reason, argument=name, value=value)
+    return {**settings, "model": "pretrained"}
 
 
 def fit(
