@@ -1,9 +1,10 @@
 """Forecast the tables of the zoo with Fighter as it is.
 
-    python -m benchmarks.zoo.fighter_run --models fighter fighter+future
+    python -m benchmarks.zoo.fighter_run --models fighter fighter+future pretrained
 
 ``fighter`` is ``Forecaster(horizon)`` on the columns unique_id, ds and y. ``fighter+future`` also
-uses the covariates that are known in advance. Truth and forecast are matched by time stamp.
+uses the covariates that are known in advance. ``pretrained`` is ``Forecaster(horizon,
+model="pretrained")`` without ``fit``. Truth and forecast are matched by time stamp.
 """
 
 import warnings
@@ -23,29 +24,36 @@ from fighter.errors import DataWarning, FighterError
 from . import store
 from .protocol import LEVELS, Window, from_levels
 
-NAME = "Fighter"  # of the forecast's columns
+PRETRAINED = "pretrained"
 
 
-def forecast(window: Window, seed: int, *, future: bool, device: str | None) -> store.Answer:
-    """Fit on the histories and forecast the truth's time stamps."""
+def forecast(window: Window, seed: int, *, name: str, device: str | None) -> store.Answer:
+    """Forecast the truth's time stamps after the histories; ``name`` is that of the model."""
     table = window.table
-    known = table.future if future else []
+    known = table.future if name.endswith("+future") else []
     columns = ["unique_id", "ds", "y", *known]
     options: dict[str, Any] = {"level": [*LEVELS], "seed": seed, "verbose": False, "device": device}
-    if future:
+    if known:
         options |= {"future": known}
+    if name == PRETRAINED:
+        options |= {"model": name}
     if table.freq == "1" and "season" in {field.name for field in fields(Forecaster)}:
         options |= {"season": table.season}
     history = _numbers(window.rows("history")[columns], known)
+    ahead = _numbers(window.rows("truth")[["unique_id", "ds", *known]], known) if known else None
     try:
-        model = Forecaster(table.horizon, **options).fit(history)
+        made = _run(Forecaster(table.horizon, **options), history, ahead)
     except FighterError as error:
         if error.argument != "freq" or table.freq == "1":
             raise
-        model = Forecaster(table.horizon, freq=table.freq, **options).fit(history)
-    ahead = window.rows("truth")[["unique_id", "ds", *known]] if future else None
-    ahead = None if ahead is None else _numbers(ahead, known)
-    return match(window, model.predict(future=ahead)), None
+        made = _run(Forecaster(table.horizon, freq=table.freq, **options), history, ahead)
+    return match(window, made), None
+
+
+def _run(model: Forecaster, history: pd.DataFrame, ahead: pd.DataFrame | None) -> pd.DataFrame:
+    if model.model == PRETRAINED:
+        return model.predict(history)
+    return model.fit(history).predict(future=ahead)
 
 
 def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
@@ -67,7 +75,8 @@ def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
             direction="nearest",
             tolerance=half,
         ).sort_values("place")
-    quantiles = from_levels(found, NAME, f"{NAME}-")
+    name = next(column.removesuffix("-lo-80") for column in answer if column.endswith("-lo-80"))
+    quantiles = from_levels(found, name, f"{name}-")
     return quantiles.reshape(len(window.ids), window.table.horizon, -1)
 
 
@@ -91,8 +100,7 @@ def main() -> int:
     warnings.simplefilter("ignore", DataWarning)
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     models: dict[str, store.Model] = {
-        name: partial(forecast, future=name == "fighter+future", device=device)
-        for name in store.FIGHTER
+        name: partial(forecast, name=name, device=device) for name in store.FIGHTER
     }
     about = provenance("python -m benchmarks.zoo", device)
     name = f"fighter {about['commit']} {device}"

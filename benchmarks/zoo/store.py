@@ -31,8 +31,8 @@ PEERS = (
     *("seasonal_naive", "autotheta", "autoets", "autoces", "flair", "lightgbm"),
     *("nhits", "patchtst"),
 )
-FIGHTER = ("fighter", "fighter+future")
-SEEDED = (*FIGHTER, "nhits", "patchtst")  # the other models have only seed 0
+FIGHTER = ("fighter", "fighter+future", "pretrained")
+SEEDED = ("fighter", "fighter+future", "nhits", "patchtst")  # the other models have only seed 0
 CORE_ONLY = ("nhits", "patchtst")
 
 Row = dict[str, Any]
