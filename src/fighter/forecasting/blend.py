@@ -15,7 +15,7 @@ from ..models import ForecastNet, Pretrained
 from ..models.autoregression import MEMORY
 from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth
 from ..models.widths import FACTORS, apply, fit_powers
-from ..models.zero_shot import count_tokens, zero_shot
+from ..models.zero_shot import MOST_LINKED, count_tokens, zero_shot
 from ..training import forecast
 from ..training.calibration import sample_windows
 from ..training.inference import autocast
@@ -202,7 +202,7 @@ def choose_shares(
     """
     count = seen.sum((0, 1))
     errors = torch.stack(
-        [((target - s * first - (1 - s) * second).abs() * seen).sum((0, 1)) for s in SHARES]
+        [((target - second - s * (first - second)).abs() * seen).sum((0, 1)) for s in SHARES]
     ) / count.clamp(min=1)  # [shares, N]
     known = count > 0
     relative = torch.where(known, errors / errors.mean(0).clamp(min=1e-9), 1.0)
@@ -447,7 +447,8 @@ def forecast_alone(
     :func:`~fighter.training.parallel.one_thread`.
     """
     first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
-    if is_linked(plan):
+    linked = is_linked(plan, panel.n_series)
+    if linked:
         wanted = None
     some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
     values = torch.from_numpy(panel.values[first:until, some])
@@ -463,7 +464,7 @@ def forecast_alone(
     if pretrained:
         guess = zero_shot(
             values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
-            linked=is_linked(plan),
+            linked=linked,
         )  # fmt: skip
         done = done._replace(zero_shot=guess)
     if wanted is not None:
@@ -493,13 +494,14 @@ def without_smoothing(
     return Smoothed(point, error, count > 0, count, rows, factors)
 
 
-def is_linked(plan: Plan) -> bool:
+def is_linked(plan: Plan, series: int) -> bool:
     """Tell whether the series of the pretrained network see each other.
 
-    They do where it is the model. In a mixture it forecasts each by itself, as smoothing does, so
-    that some series can be forecast without the others.
+    They do where it is the model and the series are not many. In a mixture it forecasts each by
+    itself, as smoothing does, so that some series can be forecast without the others.
     """
-    return isinstance(plan.model, Pretrained)
+    few = not plan.series_at_once and series <= MOST_LINKED
+    return isinstance(plan.model, Pretrained) and few
 
 
 def no_prior(plan: Plan) -> Prior:

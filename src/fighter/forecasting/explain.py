@@ -260,7 +260,7 @@ class _Local:
             self.blend.prior,
         )
         self.found: dict[int, Parts] = {}
-        self.linked = is_linked(fitted.plan)
+        self.linked = is_linked(fitted.plan, self.panel.n_series)
         self.frozen: dict[int, _FrozenForecast] = {}
 
     def split(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
