@@ -117,7 +117,8 @@ def guarded(values: torch.Tensor, lookback: int = 24) -> Blend:
     """Return a blend that knows the windows of these values, with a share of 0.8."""
     windows = Windows.over(values, None, lookback, 6)
     share = torch.full((2,), 0.8)
-    return Blend(share, share, usual_extremes(windows), torch.zeros(6, 0), *POWERS, ())
+    usual = usual_extremes(windows)
+    return Blend(share, torch.zeros(2), share, usual, torch.zeros(6, 0), *POWERS, ())
 
 
 def one_batch(past: torch.Tensor, seen: torch.Tensor | None = None) -> Batch:
@@ -167,7 +168,7 @@ def test_a_jump_is_forecast_by_smoothing():
 
 @pytest.fixture(scope="module")
 def model() -> Forecaster:
-    return tiny(level=[80], cycle=None).fit(waves(120))
+    return tiny(level=[80], cycle=None, pretrained=False).fit(waves(120))
 
 
 def test_only_fighter_is_mixed_unless_asked_for():
@@ -206,9 +207,10 @@ def test_the_plan_tells_shares_and_errors(model):
 
 def test_a_new_series_has_the_mean_share():
     share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
-    blend = Blend(share, share / 2, usual, torch.ones(6, 2), *POWERS, ())
+    blend = Blend(share, share / 4, share / 2, usual, torch.ones(6, 2), *POWERS, ())
     other = blend.select([1, -1])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
+    assert other.zero_shot.tolist() == pytest.approx([0.15, 0.1])
     assert other.width_share.tolist() == pytest.approx([0.3, 0.2])
     assert other.usual.tolist() == [[2, 2], [3, 4], [1, 1]]
     assert blend.select([0, 1]) is blend

@@ -83,8 +83,8 @@ def test_reversion_is_learned_where_levels_revert():
 def test_names_of_columns():
     assert [config.column for config in MODELS.values()] == [
         "Fighter", "Autoformer", "CycleNet", "DLinear", "GCN", "GFSA", "Informer", "iTransformer",
-        "Linear", "WindowMean", "SeasonalNaive", "NormLin", "PatchTST", "Reformer", "RepeatLast",
-        "Seq2Seq", "Transformer",
+        "Linear", "WindowMean", "SeasonalNaive", "NormLin", "PatchTST", "Pretrained",
+        "Reformer", "RepeatLast", "Seq2Seq", "Transformer",
     ]  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_which_models_serve_other_series(model):
 
 
 def test_untrained_models_have_no_parameters():
-    assert UNTRAINED == ["mean", "naive", "repeat"]
+    assert UNTRAINED == ["mean", "naive", "pretrained", "repeat"]
     for name in MODELS:
         core = build_core(name, Task(12, 3, 2, period=4))
         assert core.trainable == bool(list(core.parameters()))
@@ -111,7 +111,7 @@ def test_nothing_around_an_untrained_model_is_trained(model):
     df = waves(48).assign(known=1.0)
     fitted = fit(model, df, cycle=4, future=["known"])
     assert not list(fitted.network.parameters())
-    assert len(fit(model, max_epochs=None).history) == 1
+    assert len(fit(model, max_epochs=None).history) == (model != "pretrained")
     other = fitted.predict(waves(20, ids=("x",)).assign(known=0.0), future=future(20, "x"))
     assert other.unique_id.tolist() == ["x"] * 3
 

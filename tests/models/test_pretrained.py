@@ -121,6 +121,7 @@ def test_a_constant_series_is_continued(value):
     x = torch.full((40, 1), value).double()
     made = last(x, torch.ones(40, 1, dtype=torch.bool), levels=(0.1, 0.9))
     torch.testing.assert_close(made[..., 0], x[:6], rtol=1e-4, atol=1e-4)
+    assert (made[..., 2] - made[..., 1] > 0.01 * max(abs(value), 1)).all()  # it may still change
 
 
 def test_gradients_reach_every_parameter():

@@ -17,8 +17,8 @@ def test_columns_of_forecast_tables():
         "dlinear": "DLinear", "gcn": "GCN", "gfsa": "GFSA", "informer": "Informer",
         "itransformer": "iTransformer", "linear": "Linear", "mean": "WindowMean",
         "naive": "SeasonalNaive", "normlin": "NormLin", "patchtst": "PatchTST",
-        "reformer": "Reformer", "repeat": "RepeatLast", "seq2seq": "Seq2Seq",
-        "transformer": "Transformer",
+        "pretrained": "Pretrained", "reformer": "Reformer", "repeat": "RepeatLast",
+        "seq2seq": "Seq2Seq", "transformer": "Transformer",
     }  # fmt: skip
 
 

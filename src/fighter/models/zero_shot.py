@@ -32,6 +32,7 @@ MOST_LINKED = 128  # series that see each other
 # Real series are less regular than synthetic ones: quantiles lie further from the median by the
 # first number plus the second by the root of the number of values. Chosen on development tables.
 WIDEST = (1.2, 2.0)
+CONSTANT = 0.01  # deviation of what follows constant values, as a share of these
 
 Forecasts = Float[Tensor, "origins horizon series outputs"]
 Levels = Float[Tensor, "batch horizon levels"]
@@ -90,6 +91,7 @@ def zero_shot(
     """
     kind = torch.device(device).type
     network, weigh = load_network(str(device)), _to_levels(levels)
+    normal = torch.special.ndtri(torch.tensor(levels, dtype=torch.float64))
     x, seen, rows = values.double().cpu(), observed.cpu(), rows.cpu()
     outputs = x.new_zeros(len(rows), horizon, x.shape[1], 1 + len(levels))
     told = tell(seasons).to(device)
@@ -106,7 +108,10 @@ def zero_shot(
             y = (y.cpu().double() * unit[..., None] + level[..., None]).transpose(1, 2)
             middle = y[..., MEDIAN, None]
             wider = WIDEST[0] + WIDEST[1] * known.sum(2).clamp(min=1).rsqrt()
-            y = middle + wider[:, None, :, None] * (y.sort(-1).values @ weigh - middle)
+            widths = wider[:, None, :, None] * (y.sort(-1).values @ weigh - middle)
+            own = CONSTANT * torch.where(level == 0, 1.0, level.abs()).transpose(1, 2)[..., None]
+            constant = ~z.any(2)[:, None, :, None]
+            y = middle + torch.where(constant, own * normal, widths)
             some = o[:, None, None], torch.arange(horizon)[:, None], s[:, None]
             outputs[some] = torch.cat([middle, y], -1)
     return outputs
