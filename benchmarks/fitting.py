@@ -4,7 +4,8 @@
 
 Every fit runs in a new process with intervals on; versions take turns, so that a busy moment of the
 machine does not hit only one of them. Seconds are from the call of ``fit`` to the end of
-``predict``; the import comes before. ``demo`` is the whole command ``fighter demo``.
+``predict``; the import comes before. The pretrained network is not fitted: its seconds include the
+load of its weights. ``demo`` is the whole command ``fighter demo``.
 """
 
 import argparse
@@ -29,8 +30,8 @@ from fighter import Forecaster
 warnings.simplefilter("ignore")
 df = pd.read_parquet(sys.argv[1])
 start = time.perf_counter()
-model = Forecaster(int(sys.argv[2]), level=[80, 95], verbose=False).fit(df)
-model.predict()
+model = Forecaster(int(sys.argv[2]), model=sys.argv[3], level=[80, 95], verbose=False)
+model.predict(df) if sys.argv[3] == "pretrained" else model.fit(df).predict()
 print(time.perf_counter() - start)
 """
 
@@ -47,26 +48,27 @@ def generate(series: int, rows: int, freq: str, season: int) -> pd.DataFrame:
     return pd.DataFrame(columns, stamps).reset_index()
 
 
-def tables(folder: Path, data_dir: Path | None) -> dict[str, tuple[Path, int]]:
-    """Write the tables; return the file and the horizon of each."""
+def tables(folder: Path, data_dir: Path | None) -> dict[str, tuple[Path, int, str]]:
+    """Write the tables; return the file, the horizon and the model of each."""
     made = {
-        "1 monthly series of 150 rows": (generate(1, 150, "MS", 12), 12),
-        "50 daily series of 500 rows": (generate(50, 500, "D", 7), 14),
+        "1 monthly series of 150 rows": (generate(1, 150, "MS", 12), 12, "fighter"),
+        "50 daily series of 500 rows": (generate(50, 500, "D", 7), 14, "fighter"),
+        "100 daily series, pretrained": (generate(100, 500, "D", 7), 14, "pretrained"),
     }
     found = {}
-    for i, (name, (table, horizon)) in enumerate(made.items()):
+    for i, (name, (table, horizon, model)) in enumerate(made.items()):
         table.to_parquet(folder / f"{i}.parquet")
-        found[name] = (folder / f"{i}.parquet", horizon)
+        found[name] = (folder / f"{i}.parquet", horizon, model)
     if data_dir is not None:
-        found["Weather, 21 series of 52,696 rows"] = (data_dir / "weather.parquet", 96)
+        found["Weather, 21 series of 52,696 rows"] = (data_dir / "weather.parquet", 96, "fighter")
     return found
 
 
-def seconds(source: Path, file: Path | None, horizon: int) -> float:
+def seconds(source: Path, file: Path | None, horizon: int, model: str) -> float:
     """Fit and forecast, or run the demo if there is no file, with the code in ``source``."""
     env = os.environ | {"PYTHONPATH": str(source / "src")}
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", CHILD, str(file), str(horizon)]
+        command = [sys.executable, "-c", CHILD, str(file), str(horizon), model]
         if file is None:
             command = [sys.executable, "-m", "fighter", "demo", "--out", f"{folder}/demo"]
         start = time.perf_counter()
@@ -92,13 +94,13 @@ def main() -> None:
             place = ["worktree", "add", "--detach", str(versions[args.against]), args.against]
             subprocess.run(["git", *place], cwd=ROOT, check=True, capture_output=True)
         try:
-            work = {**tables(folder, args.data_dir), "fighter demo": (None, 0)}
-            for table, (file, horizon) in work.items():
+            work = {**tables(folder, args.data_dir), "fighter demo": (None, 0, "")}
+            for table, (file, horizon, model) in work.items():
                 repeats = 1 if "Weather" in table else args.repeats
                 taken: dict[str, list[float]] = {version: [] for version in versions}
                 for _ in range(repeats):
                     for version, source in versions.items():
-                        taken[version].append(round(seconds(source, file, horizon), 2))
+                        taken[version].append(round(seconds(source, file, horizon, model), 2))
                 rows.append({"table": table, "seconds": taken})
                 middle = {version: float(np.median(each)) for version, each in taken.items()}
                 print(f"{table:36}", *(f"{k} {v:7.1f} s" for k, v in middle.items()), flush=True)

@@ -19,6 +19,7 @@ FAR = 1.10  # a model that is more than 10 % behind is named
 TITLES = {
     "fighter": "Fighter",
     "fighter+future": "Fighter with future covariates",
+    "pretrained": "Fighter, pretrained",
     "seasonal_naive": "seasonal naive",
     "autotheta": "AutoTheta",
     "autoets": "AutoETS",
@@ -48,7 +49,8 @@ tables than the row has, which does not compare with the others. *First* is the 
 tables where no model that was run on all tables is more than 2 % better. Relative WQL is the same
 as relative MASE for the quantile loss over the quantiles 0.1 to 0.9. Coverage is the share of true
 values inside the 80 % and 95 % intervals, averaged over tables. Seconds are the median over tables
-for fitting and forecasting once, on the machines named below.
+for fitting and forecasting once, on the machines named below. *Fighter, pretrained* is the
+network of [pretrained.md](pretrained.md), which is not fitted.
 
 {chosen}
 

@@ -71,7 +71,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
     if isinstance(config.model_config, SeasonalNaive):
         lookback = max(lookback, cycle or choose_naive_lookback(config, panel))
     smoothing = uses_smoothing(config)
-    mixes = smoothing or isinstance(config.model_config, Pretrained)
+    mixes = smoothing or bool(frame.pretrained) or isinstance(config.model_config, Pretrained)
     if not mixes:
         check_rows(panel, lookback, horizon)
     validation = validation_rows(config, panel, lookback)
