@@ -37,6 +37,7 @@ FEW_SERIES = 256  # that smoothing takes on one thread
 # Nodes of the pretrained network, at most, in the forecasts that choose its share.
 TOKENS = {"cpu": 2**13, "cuda": 2**21}
 FEWEST_ORIGINS = 4  # that choose it in any case
+RECENCY = 4.0  # an error after half of the rows counts 1 / 2 ** RECENCY as much
 LEAST_SHARE = 0.03  # of the pretrained network in the mean; below, it is not run
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
@@ -203,7 +204,7 @@ def choose_shares(
     count = seen.sum((0, 1))
     errors = torch.stack(
         [((target - second - s * (first - second)).abs() * seen).sum((0, 1)) for s in SHARES]
-    ) / count.clamp(min=1)  # [shares, N]
+    ) / count.clamp(min=1e-9)  # [shares, N]
     known = count > 0
     relative = torch.where(known, errors / errors.mean(0).clamp(min=1e-9), 1.0)
     pooled = relative[:, known].mean(1, keepdim=True)
@@ -390,6 +391,8 @@ def make_blend(
     smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
     if smoothed.zero_shot is not None and plan.smoothing:
         mature = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
+        # Smoothing gets better the more rows it has seen: errors of long ago are too large.
+        mature = mature * (smoothed.rows / smoothed.rows[-1])[:, None, None] ** RECENCY
         scale = torch.from_numpy(scaler.scale)
         points = (each / scale for each in (smoothed.zero_shot[..., 0], smoothed.point, target))
         first, second, truth = points
