@@ -70,9 +70,16 @@ def test_a_sum_without_one_of_its_parts_is_empty(forecast):
     assert np.flatnonzero(table[name].isna()).tolist() == [0, 6, 18]
 
 
+def _ended_early(forecast: pd.DataFrame) -> pd.DataFrame:
+    """Let the forecast of the last series begin a day before the others."""
+    early = (forecast[KEYS] == ["TX", 1]).all(axis=1)
+    return forecast.assign(ds=forecast.ds.mask(early, forecast.ds - pd.Timedelta(days=1)))
+
+
 def test_tables_that_do_not_add_up_are_refused(forecast):
     for table, keys, words, argument in (
         (forecast.iloc[1:], KEYS, "has no row at 2024-01-03 12:00", "table"),
+        (_ended_early(forecast), KEYS, "CA / 1 has no row at .*, where TX / 1 has one", "table"),
         (pd.concat([forecast, forecast[:1]]), KEYS, "has 2 rows", "table"),
         (forecast, ["state"], "has 2 rows", "table"),
         (forecast, ["state", "shop"], "no such column", "keys"),

@@ -96,7 +96,7 @@ def _check_complete(frame: nw.DataFrame, keys: Sequence[str], steps: np.ndarray)
     if counts[place]:
         reason = f"series {name} has {counts[place]} rows at {time}; keep one, or name all keys"
     else:
-        reason = f"series {name} has no row at {time}, where others have one: forecasts add up if "
-        reason += "all begin at the same time; leave out series that ended earlier, or give them "
-        reason += "rows with an empty target up to the end of the table"
+        reason = f"series {name} has no row at {time}, where {ids[codes[row]]} has one: forecasts "
+        reason += "add up if all begin at the same time; leave out series that ended earlier, or "
+        reason += "give them rows with an empty target up to the end of the table"
     raise FighterError(reason, argument="table")
