@@ -113,12 +113,15 @@ def test_hidden_targets_do_not_count():
 POWERS = (torch.zeros(3), torch.ones(9))  # and what is usual of experts: not used here
 
 
+NO_LEAST = torch.zeros(2, 0)
+
+
 def guarded(values: torch.Tensor, lookback: int = 24) -> Blend:
     """Return a blend that knows the windows of these values, with a share of 0.8."""
     windows = Windows.over(values, None, lookback, 6)
     share = torch.full((2,), 0.8)
     usual = usual_extremes(windows)
-    return Blend(share, torch.zeros(2), share, usual, torch.zeros(6, 0), *POWERS, ())
+    return Blend(share, torch.zeros(2), share, usual, torch.zeros(6, 0), *POWERS, NO_LEAST, ())
 
 
 def one_batch(past: torch.Tensor, seen: torch.Tensor | None = None) -> Batch:
@@ -207,7 +210,7 @@ def test_the_plan_tells_shares_and_errors(model):
 
 def test_a_new_series_has_the_mean_share():
     share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
-    blend = Blend(share, share / 4, share / 2, usual, torch.ones(6, 2), *POWERS, ())
+    blend = Blend(share, share / 4, share / 2, usual, torch.ones(6, 2), *POWERS, NO_LEAST, ())
     other = blend.select([1, -1])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
     assert other.zero_shot.tolist() == pytest.approx([0.15, 0.1])
@@ -495,6 +498,25 @@ def test_error_quantiles_are_those_of_scaled_errors():
     assert torch.equal(
         error_quantiles(made, error, hidden, (0.1, 0.9))[0], walk_quantiles(6, (0.1, 0.9))
     )
+
+
+@QUIET
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_a_series_with_few_values_has_the_widths_that_are_usual(rows):
+    """Items begin with ``rows`` values beside others; new items too."""
+    draw = np.random.default_rng(0)
+    sales = 10 + draw.normal(size=(64, 40))
+    items = [table(sales[:60, i], name=f"{i:02d}") for i in range(40)]
+    young = [item.tail(rows) for item in items[20:]]
+    later = pd.concat([*items[:20], *young[:10]])
+    for known in (later, pd.concat(items[:20])):
+        made = tiny(4, level=[95], adjacency="none", cycle=None).fit(known).predict(later)
+        made = made[made.unique_id >= "20"]
+        low, high = (
+            made[f"Fighter-{side}-95"].to_numpy().reshape(-1, 4).T for side in ("lo", "hi")
+        )
+        inside = (sales[60:, 20:30] >= low) & (sales[60:, 20:30] <= high)
+        assert inside.mean() > 0.85
 
 
 def test_a_series_that_never_changed_does_not_calibrate_others():

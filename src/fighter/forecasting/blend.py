@@ -37,6 +37,7 @@ FEW_SERIES = 256  # that smoothing takes on one thread
 # Nodes of the pretrained network, at most, in the forecasts that choose its share.
 TOKENS = {"cpu": 2**13, "cuda": 2**21}
 FEWEST_ORIGINS = 4  # that choose it in any case
+YOUNG = 3.0  # values, besides the first, after which half of what is usual in a table counts
 RECENCY = 4.0  # an error after half of the rows counts 1 / 2 ** RECENCY as much
 LEAST_SHARE = 0.03  # of the pretrained network in the mean; below, it is not run
 
@@ -60,6 +61,8 @@ class Blend:
             the mean error so far, times the factors in ``models/widths.py``.
         powers: power of each of these factors.
         prior: usual error of each expert of smoothing, infinite if it is not run.
+        least: least distances of the quantiles from the point for a series with a single value: in
+            sizes of its values, and in units of the table if it is zero, ``[2, Q]``.
         seasons: lengths of the seasons that smoothing knows.
     """
 
@@ -70,6 +73,7 @@ class Blend:
     spread: Float[Tensor, "horizon quantiles"]
     powers: Float[Tensor, "factors"]
     prior: Float[Tensor, "experts"]
+    least: Float[Tensor, "2 quantiles"]
     seasons: tuple[int, ...]
 
     def select(self, index: Sequence[int]) -> "Blend":
@@ -127,6 +131,17 @@ class Blend:
         widths = share * (y - y[..., :1]) + (1 - share) * (local - local[..., :1])
         return point + widths
 
+    def widen(self, y: Outputs, batch: Batch, scaler: Scaler) -> Outputs:
+        """Keep the quantiles of a series of which little is known as far away as is usual."""
+        count, size = measure_values(batch, scaler)
+        least = torch.where(size[..., None] > 0, size[..., None] * self.least[0], self.least[1])
+        count = count.clamp(min=1)
+        least = least * ((1 + 1 / count).sqrt() * YOUNG / (YOUNG + count - 1))[..., None]
+        least = (least / torch.from_numpy(scaler.scale)[:, None])[:, None].to(y)
+        widths = y[..., 1:] - y[..., :1]
+        widths = torch.where(least.abs() > widths.abs(), least, widths)
+        return torch.cat([y[..., :1], y[..., :1] + widths], -1)
+
 
 def with_mean(rows: Float[Tensor, "series *rest"]) -> Float[Tensor, "more *rest"]:
     """Append the mean over the series, which -1 then takes."""
@@ -152,12 +167,22 @@ def mixed_forecasts(
     alone = not bool(blend.share.any())
     for batch, y in _gather(windows) if alone else forecast(network, windows, start_step):
         local = blend.local(smoothed.at(batch.start + windows.lookback), scaler).to(batch.past)
-        yield batch, clamp_to_bounds(local if y is None else blend.mix(y, batch, local), batch)
+        mixed = local if y is None else blend.mix(y, batch, local)
+        yield batch, clamp_to_bounds(blend.widen(mixed, batch, scaler), batch)
 
 
 def _gather(windows: Windows) -> Iterator[tuple[Batch, None]]:
     for index in windows.batches(windows.eval_batch_size):
         yield windows.gather(index), None
+
+
+def measure_values(batch: Batch, scaler: Scaler) -> tuple[Tensor, Tensor]:
+    """Return the number of values in each look-back ``[batch, N]``, and their mean size."""
+    past, seen = batch.past.double().cpu(), batch.past_observed
+    seen = torch.ones_like(past) if seen is None else seen.double().cpu()
+    values = past * torch.from_numpy(scaler.scale) + torch.from_numpy(scaler.shift)
+    count = seen.sum(1)
+    return count, (values.abs() * seen).sum(1) / count.clamp(min=1)
 
 
 def window_extremes(batch: Batch) -> Float[Tensor, "3 batch series"]:
@@ -288,6 +313,27 @@ def error_quantiles(
     return (width[:, None] * levels).float(), powers
 
 
+def usual_widths(
+    smoothed: Smoothed,
+    target: Points,
+    seen: Points,
+    size: Float[Tensor, "windows series"],
+    quantiles: Sequence[float],
+) -> Float[Tensor, "2 quantiles"]:
+    """Return the usual distances of normal quantiles from the point forecast.
+
+    They are those of the median series: in sizes of its values, and in units of the table.
+    """
+    seen = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
+    count = seen.sum((0, 1))
+    error = ((target - smoothed.point).abs() * seen).sum((0, 1)) / count.clamp(min=1)
+    size = (size * seen.any(1)).sum(0) / seen.any(1).sum(0).clamp(min=1)
+    relative, known = error / size.clamp(min=1e-300), count > 0
+    some = [relative[known & (size > 0)], error[known]]
+    usual = torch.stack([each.median() if len(each) else each.new_zeros(()) for each in some])
+    return (usual[:, None] * normal_quantiles(quantiles)).float()
+
+
 def is_mature(tested: Tensor, most: Tensor) -> Tensor:
     """Tell where at least half of the values of a series were known, and some had tested it.
 
@@ -380,6 +426,7 @@ def make_blend(
         walk_quantiles(plan.horizon, plan.quantiles),
         torch.zeros(FACTORS),
         prior.float(),
+        torch.zeros(2, len(plan.quantiles)),
         plan.seasons,
     )
     if rehearsal is None:
@@ -406,7 +453,8 @@ def make_blend(
     if plan.quantiles and blend.smooths:
         mixed = smoothed._replace(point=blend.point(smoothed))
         spread, powers = error_quantiles(mixed, target, seen, plan.quantiles)
-        blend = replace(blend, spread=spread, powers=powers.float())
+        least = usual_widths(mixed, target, seen, measure_values(batch, scaler)[1], plan.quantiles)
+        blend = replace(blend, spread=spread, powers=powers.float(), least=least)
     if not plan.trained or training is None:
         return replace(plan, network_share=0.0), blend
     blend = replace(blend, usual=usual_extremes(training))

@@ -37,7 +37,7 @@ from .preprocessing import Preprocessing, count_known_ahead
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
-_BLEND = ("share", "zero_shot", "width_share", "usual", "spread", "powers", "prior")
+_BLEND = ("share", "zero_shot", "width_share", "usual", "spread", "powers", "prior", "least")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -133,9 +133,11 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
         "spread": (plan.horizon, len(plan.quantiles)),
         "powers": (FACTORS,),
         "prior": (count_experts(plan.seasons, plan.horizon),),
+        "least": (2, len(plan.quantiles)),
     }
     # Models that are older than the pretrained network do not ask it.
-    tensors = {"zero_shot": torch.zeros(series), **tensors}
+    older = {"zero_shot": torch.zeros(series), "least": torch.zeros(sizes["least"])}
+    tensors = {**older, **tensors}
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
