@@ -3,6 +3,7 @@ import pandas as pd
 import pytest
 
 from fighter import FighterError, Forecaster
+from fighter.data import future_values, to_panel
 
 from ..tables import tiny, waves
 from .small import small
@@ -58,6 +59,35 @@ def test_future_covariates_may_come_from_rows_beyond_the_targets(fitted):
     again = tiny(future=["switch"], **SETTINGS).fit(beyond)
     assert again.plan == fitted.plan
     assert np.array_equal(again.predict().Fighter, informed.Fighter)
+
+
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_a_stock_out_in_the_last_row_asks_for_no_covariate_that_the_table_holds(fitted):
+    df = driven()
+    history, truth = cut(df, 6)
+    before, later = cut(history, 1)
+    sold_out = history.assign(
+        y=history.y.mask(history.ds.isin(later.ds) & (history.unique_id == "b"))
+    )
+    covariates = truth.drop(columns="y")
+    forecast = fitted.predict(sold_out, future=covariates)
+    b = forecast[forecast.unique_id == "b"]
+    assert b.ds.tolist() == sorted(later.ds.unique()) + sorted(truth.ds.unique())[:-1]
+    whole = fitted.predict(before, future=pd.concat([later, truth]).drop(columns="y"))
+    assert np.allclose(b.Fighter, whole[whole.unique_id == "b"].Fighter)
+    a = forecast[forecast.unique_id == "a"]
+    assert a.ds.tolist() == sorted(truth.ds.unique())
+    again = tiny(future=["switch"], **{**SETTINGS, "max_epochs": 1}).fit(sold_out)
+    assert again.predict(future=covariates).ds.tolist() == forecast.ds.tolist()
+
+
+def test_a_future_table_counts_more_than_the_rows_of_the_history():
+    df = driven(60)
+    beyond = df.assign(y=df.y.where(df.ds < df.ds.max()))
+    panel = to_panel(beyond, future="switch")
+    revised = df[df.ds == df.ds.max()].assign(switch=7.0).query("unique_id == 'a'")
+    values = future_values(panel, revised[["unique_id", "ds", "switch"]], 1)[0, :, 0]
+    assert values.tolist() == [7.0, df.switch.iloc[-1]]
 
 
 def test_a_future_table_may_be_shared_by_all_series(fitted):

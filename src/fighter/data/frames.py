@@ -171,8 +171,8 @@ def future_values(
     Args:
         panel: the history.
         table: a row per (id, time), with the id columns of the panel, or per time if all series
-            share the values; rows of other times are ignored. None for the rows of the first table
-            that follow its last target.
+            share the values; rows of other times are ignored. What it lacks comes from the rows of
+            the first table that follow its last target; None if all of it does.
         horizon: number of steps.
         time_col: time column of the table (default: that of the panel).
         needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).
@@ -183,10 +183,7 @@ def future_values(
     values = np.full((horizon, len(ids), len(names)), np.nan)
     if not names:
         return values
-    if table is None:
-        ahead = panel.future[panel.length :][:horizon]
-        values[: len(ahead)] = ahead
-    else:
+    if table is not None:
         time_col = time_col or panel.axis.name
         table = lift_index(as_table(table, "future"), panel.id_cols, time_col)
         frame, _ = open_frame(table, "future")
@@ -215,6 +212,9 @@ def future_values(
         else:
             rows = _first_of(np.flatnonzero(use), steps, cells)
             values[steps[rows]] = cells[rows, None]
+    ahead = panel.future[panel.length :][:horizon]  # rows of the first table
+    given = values[: len(ahead)]
+    values[: len(ahead)] = np.where(np.isnan(given), ahead, given)
     if needed is not None:
         values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():
