@@ -114,6 +114,25 @@ def test_the_first_missing_future_value_is_named(fitted):
     assert (raised.value.argument, raised.value.value) == ("future", "switch")
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unique_id": 1}, r"no id of this table, such as 1 \(int\), .* such as 'a' \(str\)"),
+        ({"unique_id": "c"}, "no id of this table, such as 'c', .* such as 'a'; write"),
+        (
+            {"ds": "2025-01-01"},
+            "no time stamp of this table, such as 2025-01-01.* at 2024-01-17 10",
+        ),
+    ],
+)
+def test_a_future_table_of_other_ids_or_times_is_refused(fitted, change, words):
+    _, truth = cut(driven(), 6)
+    covariates = truth.drop(columns="y").query("unique_id == 'a'").assign(**change)[:1]
+    with pytest.raises(FighterError, match=words) as raised:
+        fitted.predict(future=covariates)
+    assert raised.value.argument == "future"
+
+
 def test_a_mark_for_missing_values_counts_in_the_future_table_too(tmp_path):
     history, truth = cut(driven(), 6)
     model = tiny(future=["switch"], missing_values=[-9999], **{**SETTINGS, "max_epochs": 1})
