@@ -6,7 +6,7 @@ from fighter import FighterError, Forecaster
 from fighter.data import future_values, to_panel
 
 from ..tables import tiny, waves
-from .small import small
+from .small import all_new, small
 
 
 def driven(rows: int = 400, ids=("a", "b")) -> pd.DataFrame:
@@ -200,6 +200,7 @@ def test_past_covariates_are_used():
     assert scores[("hint",)] < 0.5 * scores[()]
 
 
+@all_new
 def test_static_covariates_numeric_and_categorical():
     rng = np.random.default_rng(0)
     rows, parts = 200, []
