@@ -96,7 +96,9 @@ def test_weights_that_are_wrong_are_refused():
     with pytest.raises(FighterError, match="no such column"):
         tiny().fit(df, static=TABLE, weights="sales")
     model = small("repeat").fit(df[df.unique_id == "a"], weights=WEIGHTS)
-    with pytest.raises(FighterError, match="no weight"):
+    with pytest.raises(
+        FighterError, match=r"no weight for 1 of 1 series, 'b'; .*evaluate\(weights="
+    ):
         model.evaluate(df[df.unique_id == "b"], total=True)
     small("repeat").fit(df[df.unique_id == "a"]).evaluate(df, last=6, total=True, weights=WEIGHTS)
 

@@ -178,7 +178,8 @@ class Fitted:
         if panel.weights is not None or self.context.weights is None:
             return panel.weights
         known = dict(zip(self.context.ids, self.context.weights, strict=True))
-        return with_weights(panel, known).weights
+        remedy = "the fit gave none; give each series one in evaluate(weights=…), 0 to leave it out"
+        return with_weights(panel, known, remedy=remedy).weights
 
     # ---- forecasts ------------------------------------------------------------------------
 
