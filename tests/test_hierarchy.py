@@ -50,6 +50,7 @@ def test_points_add_up_and_intervals_do_not(forecast, backend):
     own = bottom.astype({"store": int})[KEYS]
     assert own.to_numpy().tolist() == forecast[KEYS].to_numpy().tolist()
     if backend == "pandas":
+        assert table.index.tolist() == [*range(36)]
         assert str(table.store.dtype) == "Int64"
     assert np.allclose(bottom[name].astype(float), forecast[name])
 

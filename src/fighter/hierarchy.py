@@ -21,9 +21,12 @@ def bottom_up(table: Any, keys: str | Sequence[str], *, time_col: str = "ds") ->
         model = Forecaster(horizon=7, id_col=["state", "store", "item"]).fit(sales)
         bottom_up(model.predict(), keys=["state", "store", "item"])
 
-    The forecast of a sum is the sum of the point forecasts. The ends of intervals and quantiles
-    do not add up, because the series are neither independent nor all high at the same time: they
-    stay with the bottom series and are empty in the sums.
+    Every column of point forecasts is added up. That is the forecast of the sum only if they are
+    means. Fighter's point forecasts are medians by default, whose sums are too low for items that
+    rarely sell: add a column of means, such as the mean of evenly spread quantiles, and use its
+    sums. The ends of intervals and quantiles do not add up, because the series are neither
+    independent nor all high at the same time: they stay with the bottom series and are empty in
+    the sums.
 
     Args:
         table: a forecast, as ``predict`` or ``cross_validation`` returns it: the key columns, the
@@ -63,6 +66,7 @@ def bottom_up(table: Any, keys: str | Sequence[str], *, time_col: str = "ds") ->
         level = "/".join(above) or "total"
         parts.append(part.with_columns(nw.lit(level).alias("level")))
     whole = nw.concat(parts, how="diagonal")
+    whole = nw.maybe_reset_index(whole)  # of pandas, each level has its own
     return whole.select("level", *keys, *when, *values).to_native()
 
 

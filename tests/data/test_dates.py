@@ -115,6 +115,25 @@ def test_counters_and_years_stay_integers(numbers):
     assert panel.data_notes == ()
 
 
+@pytest.mark.parametrize("freq", [None, "W"])
+def test_year_and_week_in_an_integer_are_refused(freq):
+    """The remedy of the message is read as weeks, and both of its forms as the same ones."""
+    weeks = pd.date_range("2024-01-01", periods=104, freq="W-MON")
+    numbers = table(weeks.strftime("%G%V").astype(int))
+    with pytest.raises(FighterError, match="202401 look like year and week") as error:
+        to_panel(numbers, freq=freq)
+    assert (error.value.argument, error.value.value) == ("time_col", "ds")
+    remedy = error.value.reason.split("convert them: ")[1].split("; ")[0]
+    converted = to_panel(table(eval(remedy, {"pd": pd, "df": numbers})), freq=freq)
+    assert stamps(converted) == stamps(to_panel(table(weeks.strftime("%G-W%V")), freq=freq))
+    assert to_panel(numbers, freq=1).axis.kind == "integer"
+
+
+@pytest.mark.parametrize(("first", "step"), [(200_013, 1), (200_001, 50), (200_013, 100)])
+def test_counters_as_large_as_year_and_week_stay_integers(first, step):
+    assert to_panel(table(first + step * np.arange(60))).axis.kind == "integer"
+
+
 def test_an_integer_frequency_keeps_integers():
     panel = to_panel(table(DAYS[:28].strftime("%Y%m%d").astype(int)), freq=1)
     assert panel.axis.kind == "integer"

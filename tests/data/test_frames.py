@@ -432,6 +432,26 @@ def test_parts_of_the_time_stamp_are_not_series():
     assert to_panel(pd.DataFrame({"ds": hours, "hour": hours.hour})).ids == ("hour",)  # alone
 
 
+@pytest.mark.parametrize("ids", [(), ("unique_id",), ("item",)])
+@pytest.mark.parametrize(
+    ("part", "other"),
+    [("week", "year"), ("year", "week"), ("Month", "year"), ("year", "Month")],
+)
+def test_columns_that_tell_the_time_together_are_to_be_joined(ids, part, other):
+    weeks = pd.date_range("2023-01-02", periods=104, freq="W-MON")
+    table = pd.DataFrame({"year": weeks.year, "week": weeks.isocalendar().week.to_numpy(int)})
+    if "Month" in (part, other):
+        months = pd.date_range("2018-01-01", periods=72, freq="MS")
+        table = pd.DataFrame({"year": months.year, "Month": months.month})
+    table["y"] = np.random.default_rng(0).poisson(5, len(table))
+    parts = [table.assign(**dict.fromkeys(ids, name)) for name in ("0001", "0002")[: 1 + len(ids)]]
+    together = rf"'{part}' and '{other}' tell the time together; join"
+    with pytest.raises(FighterError, match=together):
+        to_panel(pd.concat(parts), time_col=part, id_col=ids or "unique_id")
+    if not ids:
+        assert len(to_panel(table, time_col=part, id_col=other).ids) == table[other].nunique()
+
+
 def test_columns_are_chosen_and_dropped():
     table = pd.DataFrame({"ds": HOURS, "a": 1.0, "b": 2.0, "t": 3.0, "remark": "fine"})
     assert to_panel(table, columns=["b"]).ids == ("b",)

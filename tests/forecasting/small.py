@@ -2,11 +2,14 @@
 
 from dataclasses import fields
 
+import pytest
+
 from fighter import Forecaster
 from fighter.models import MODELS
 
 from ..tables import tiny
 
+all_new = pytest.mark.filterwarnings("ignore:no series of this table")
 SIZES = {"width": 16, "heads": 2, "layers": 1}
 
 
@@ -19,4 +22,4 @@ def small(model: str, horizon: int = 6, lookback: int | None = 12, **settings) -
     return Forecaster.from_flat(horizon=horizon, lookback=lookback, model=model, **given)
 
 
-__all__ = ["small", "tiny"]
+__all__ = ["all_new", "small", "tiny"]

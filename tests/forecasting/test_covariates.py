@@ -3,9 +3,10 @@ import pandas as pd
 import pytest
 
 from fighter import FighterError, Forecaster
+from fighter.data import future_values, to_panel
 
 from ..tables import tiny, waves
-from .small import small
+from .small import all_new, small
 
 
 def driven(rows: int = 400, ids=("a", "b")) -> pd.DataFrame:
@@ -60,6 +61,35 @@ def test_future_covariates_may_come_from_rows_beyond_the_targets(fitted):
     assert np.array_equal(again.predict().Fighter, informed.Fighter)
 
 
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_a_stock_out_in_the_last_row_asks_for_no_covariate_that_the_table_holds(fitted):
+    df = driven()
+    history, truth = cut(df, 6)
+    before, later = cut(history, 1)
+    sold_out = history.assign(
+        y=history.y.mask(history.ds.isin(later.ds) & (history.unique_id == "b"))
+    )
+    covariates = truth.drop(columns="y")
+    forecast = fitted.predict(sold_out, future=covariates)
+    b = forecast[forecast.unique_id == "b"]
+    assert b.ds.tolist() == sorted(later.ds.unique()) + sorted(truth.ds.unique())[:-1]
+    whole = fitted.predict(before, future=pd.concat([later, truth]).drop(columns="y"))
+    assert np.allclose(b.Fighter, whole[whole.unique_id == "b"].Fighter)
+    a = forecast[forecast.unique_id == "a"]
+    assert a.ds.tolist() == sorted(truth.ds.unique())
+    again = tiny(future=["switch"], **{**SETTINGS, "max_epochs": 1}).fit(sold_out)
+    assert again.predict(future=covariates).ds.tolist() == forecast.ds.tolist()
+
+
+def test_a_future_table_counts_more_than_the_rows_of_the_history():
+    df = driven(60)
+    beyond = df.assign(y=df.y.where(df.ds < df.ds.max()))
+    panel = to_panel(beyond, future="switch")
+    revised = df[df.ds == df.ds.max()].assign(switch=7.0).query("unique_id == 'a'")
+    values = future_values(panel, revised[["unique_id", "ds", "switch"]], 1)[0, :, 0]
+    assert values.tolist() == [7.0, df.switch.iloc[-1]]
+
+
 def test_a_future_table_may_be_shared_by_all_series(fitted):
     _, truth = cut(driven(), 6)
     shared = truth[truth.unique_id == "a"][["ds", "switch"]]
@@ -82,6 +112,25 @@ def test_the_first_missing_future_value_is_named(fitted):
     with pytest.raises(FighterError) as raised:
         fitted.predict(future=truth.drop(columns="switch"))
     assert (raised.value.argument, raised.value.value) == ("future", "switch")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unique_id": 1}, r"no id of this table, such as 1 \(int\), .* such as 'a' \(str\)"),
+        ({"unique_id": "c"}, "no id of this table, such as 'c', .* such as 'a'; write"),
+        (
+            {"ds": "2025-01-01"},
+            "no time stamp of this table, such as 2025-01-01.* at 2024-01-17 10",
+        ),
+    ],
+)
+def test_a_future_table_of_other_ids_or_times_is_refused(fitted, change, words):
+    _, truth = cut(driven(), 6)
+    covariates = truth.drop(columns="y").query("unique_id == 'a'").assign(**change)[:1]
+    with pytest.raises(FighterError, match=words) as raised:
+        fitted.predict(future=covariates)
+    assert raised.value.argument == "future"
 
 
 def test_a_mark_for_missing_values_counts_in_the_future_table_too(tmp_path):
@@ -151,6 +200,7 @@ def test_past_covariates_are_used():
     assert scores[("hint",)] < 0.5 * scores[()]
 
 
+@all_new
 def test_static_covariates_numeric_and_categorical():
     rng = np.random.default_rng(0)
     rows, parts = 200, []

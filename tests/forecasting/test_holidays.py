@@ -10,7 +10,7 @@ from fighter.data.holidays import holiday_marks, holidays_of
 from fighter.forecasting.preprocessing import count_known_ahead
 
 from ..tables import CONVERT, tiny, waves
-from .small import small
+from .small import all_new, small
 
 pytest.importorskip("holidays", reason="holidays is not installed")
 
@@ -89,6 +89,7 @@ def test_countries_come_from_the_static_table():
     assert model.read(later[later.unique_id == "ohio"]).holidays == ("US",)
 
 
+@all_new
 def test_other_series_need_a_country():
     df = shops(200)
     model = small("linear", holidays="country", cycle=None).fit(df)

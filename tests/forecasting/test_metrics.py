@@ -5,7 +5,7 @@ import pytest
 from fighter import FighterError, Forecaster
 
 from ..tables import CONVERT, tail, tiny, waves
-from .small import small
+from .small import all_new, small
 
 NAMES = ["wape", "bias", "rmsse", "mase", "scaled_mae"]
 
@@ -101,6 +101,7 @@ def test_metrics_that_cannot_be_measured_are_refused():
         assert (error.value.argument, error.value.value) == ("metrics", name)
 
 
+@all_new
 def test_series_that_were_not_trained_on_have_no_scale():
     df = waves(60)
     model = small("repeat").fit(df[df.unique_id == "a"])

@@ -13,7 +13,7 @@ from fighter.data.windows import Batch
 from fighter.models import MODELS, ForecastNet, Task, build_core
 
 from ..tables import waves
-from .small import small
+from .small import all_new, small
 
 UNTRAINED = [name for name, config in MODELS.items() if not config.trainable]
 NAN = float("nan")
@@ -107,6 +107,7 @@ def test_untrained_models_have_no_parameters():
 
 
 @pytest.mark.parametrize("model", UNTRAINED)
+@all_new
 def test_nothing_around_an_untrained_model_is_trained(model):
     df = waves(48).assign(known=1.0)
     fitted = fit(model, df, cycle=4, future=["known"])

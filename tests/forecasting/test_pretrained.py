@@ -11,7 +11,7 @@ from fighter import FighterError, Forecaster, Frame
 from fighter.models.zero_shot import zero_shot
 
 from ..tables import CONVERT, tail, waves
-from .small import tiny
+from .small import all_new, tiny
 from .test_explain import check
 from .test_storage import read, rewrite
 
@@ -138,6 +138,7 @@ def test_shares_are_those_of_the_mean(fitted):
     np.testing.assert_allclose(mixed, 0.25 * network + 0.75 * smoothing, rtol=1e-6)
 
 
+@all_new
 def test_new_series_are_served(fitted):
     other = waves(240, ids=("x",), seed=3)
     assert len(fitted.predict(other)) == 6

@@ -18,7 +18,7 @@ from fighter.models import MODELS
 
 from ..tables import CONVERT, tail, tiny, waves, wide
 from ..training.nets import same_weights
-from .small import small
+from .small import all_new, small
 
 TYPES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
 
@@ -311,6 +311,7 @@ def test_the_phase_of_the_cycle_follows_the_time_stamps(shift):
     assert np.allclose(forecast.iloc[:, 2], expected, atol=0.5)
 
 
+@all_new
 def test_models_without_series_weights_serve_new_series_and_subsets():
     df = waves(80, ids=("a", "b", "c"))
     model = tiny(adjacency="cosine", cycle=None, level=[80]).fit(df)
@@ -329,6 +330,21 @@ def test_models_without_series_weights_serve_new_series_and_subsets():
     assert part.unique_id.unique().tolist() == ["a", "c"]
     mixed = model.predict(pd.concat([new[new.unique_id == "x"], df[df.unique_id == "c"]]))
     assert set(mixed.unique_id) == {"c", "x"}
+
+
+def test_a_table_without_any_series_of_training_is_reported():
+    """Ids may be text in one table and numbers in the other, or be written in another way."""
+    df = waves(80).replace({"a": "0001", "b": "0002"})
+    model = tiny(adjacency="cosine", cycle=None, lookback=12, smoothing=False).fit(df)
+    numbers = df.assign(unique_id=df.unique_id.astype(int))
+    both = r"such as 1 \(int\), .* such as '0001' \(str\)"
+    for use in (model.predict, lambda table: model.evaluate(table, last=6), model.score):
+        with pytest.warns(DataWarning, match=both) as told:
+            use(numbers)
+        assert len(told) == 1
+    with pytest.warns(DataWarning, match="such as '1', .* such as '0001':"):
+        model.predict(numbers.astype({"unique_id": str}))
+    model.predict(pd.concat([df, waves(80)]))  # one of training is enough
 
 
 def test_patches_forecast_each_series_by_itself():

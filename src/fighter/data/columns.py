@@ -137,6 +137,12 @@ def listing(names: Iterable[Any], most: int = 12) -> str:
     return ", ".join(map(repr, names[:most])) + rest
 
 
+def quote_ids(one: Any, other: Any) -> tuple[str, str]:
+    """Quote two ids that are not alike, with their types if these differ: ``1 (int)``."""
+    kinds = [f" ({type(name).__name__})" * (type(one) is not type(other)) for name in (one, other)]
+    return repr(one) + kinds[0], repr(other) + kinds[1]
+
+
 def numbers(
     column: nw.Series, argument: str | None = None, alternative: str = "convert it to numbers"
 ) -> np.ndarray:

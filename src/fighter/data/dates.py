@@ -85,7 +85,21 @@ def number_encoding(numbers: np.ndarray, name: str) -> str:
             reason = f"integers such as {numbers[0]} look like dates; pass the date_format"
             reason += f" {date_format!r}, or an integer frequency such as 1 if they count"
             raise time_error(name, reason)
+    if _is_year_week(numbers):
+        reason = f"integers such as {numbers[0]} look like year and week; write them as text such "
+        reason += f"as '2024-W05', or convert them: pd.to_datetime(df[{name!r}].astype(str) + '1', "
+        reason += "format='%G%V%u'); pass an integer frequency such as 1 if they count"
+        raise time_error(name, reason)
     return ""
+
+
+def _is_year_week(numbers: np.ndarray) -> bool:
+    """Tell whether integers are year and week, such as 202431, which jump where years end."""
+    years, weeks = np.divmod(np.unique(numbers), 100)
+    if years[0] < 1900 or years[-1] > 2100 or weeks.min() < 1 or not 12 < weeks.max() <= 53:
+        return False
+    gaps, ends = np.diff(years * 100 + weeks), np.diff(years) > 0
+    return bool(ends.any() and np.median(gaps) < gaps[ends].min())
 
 
 def _is_short_date(numbers: np.ndarray, date_format: str, order: tuple[int, ...]) -> bool:

@@ -16,6 +16,7 @@ from .columns import (
     listing,
     missing_column,
     open_frame,
+    quote_ids,
 )
 from .frequency import Frequency, plural
 from .holidays import with_holidays
@@ -171,8 +172,8 @@ def future_values(
     Args:
         panel: the history.
         table: a row per (id, time), with the id columns of the panel, or per time if all series
-            share the values; rows of other times are ignored. None for the rows of the first table
-            that follow its last target.
+            share the values; rows of other times are ignored. What it lacks comes from the rows of
+            the first table that follow its last target; None if all of it does.
         horizon: number of steps.
         time_col: time column of the table (default: that of the panel).
         needed: bool ``[N]``, the series that must have values; the others get 0 (default: all).
@@ -183,10 +184,12 @@ def future_values(
     values = np.full((horizon, len(ids), len(names)), np.nan)
     if not names:
         return values
-    if table is None:
-        ahead = panel.future[panel.length :][:horizon]
-        values[: len(ahead)] = ahead
-    else:
+
+    def show(time: int) -> str:
+        return panel.freq.show(panel.axis.clock(int(time)))
+
+    stray = ""
+    if table is not None:
         time_col = time_col or panel.axis.name
         table = lift_index(as_table(table, "future"), panel.id_cols, time_col)
         frame, _ = open_frame(table, "future")
@@ -202,6 +205,8 @@ def future_values(
         cells = read_numbers(frame, names, "future", _marks(missing_values))
         steps = np.searchsorted(times, stamps).clip(max=horizon - 1)
         use = times[steps] == stamps
+        if not use.any():
+            stray = f"no time stamp of this table, such as {show(stamps[0])}, is one of"
         if given := [name for name in panel.id_cols if name in frame.columns]:
             if len(given) < len(panel.id_cols):
                 lacking = next(name for name in panel.id_cols if name not in given)
@@ -209,24 +214,29 @@ def future_values(
             table_ids, codes = factorise(frame, panel.id_cols)
             column_of = {name: i for i, name in enumerate(ids)}
             series = np.array([column_of.get(name, -1) for name in table_ids])[codes]
+            if (series < 0).all() and (needed is None or needed.any()):
+                first, own = quote_ids(table_ids[0], ids[0])
+                reason = (
+                    f"no id of this table, such as {first}, is one of the history, such as {own}"
+                )
+                raise FighterError(f"{reason}; write the ids as there", argument="future")
             rows = np.flatnonzero(use & (series >= 0))
             rows = _first_of(rows, steps * len(ids) + series, cells)
             values[steps[rows], series[rows]] = cells[rows]
         else:
             rows = _first_of(np.flatnonzero(use), steps, cells)
             values[steps[rows]] = cells[rows, None]
+    ahead = panel.future[panel.length :][:horizon]  # rows of the first table
+    given = values[: len(ahead)]
+    values[: len(ahead)] = np.where(np.isnan(given), ahead, given)
     if needed is not None:
         values[:, ~needed] = 0.0
     if (lacking := np.isnan(values)).any():
         step, series, column = (int(i) for i in np.argwhere(lacking)[0])
-
-        def show(time: int) -> str:
-            return panel.freq.show(panel.axis.clock(int(time)))
-
-        what = f"{lacking.sum()} of {lacking.size} covariate values are missing"
-        when = f"for the {horizon} steps after {show(panel.times[-1])}"
+        what = stray or f"{lacking.sum()} of {lacking.size} covariate values are missing for"
+        when = f"the {horizon} steps after {show(panel.times[-1])}"
         first = f"column {names[column]!r} of series {ids[series]!r} at {show(times[step])}"
-        reason = f"{what} {when}; the first is {first}; pass a table with these rows"
+        reason = f"{what} {when}; the first needed is {first}; pass a table with these rows"
         raise FighterError(reason, argument="future")
     return values
 

@@ -12,6 +12,8 @@ from .columns import ODD_TYPES, factorise, numbers
 _MOST_KEYS = 3  # id columns that are looked for together
 _COUNTERS = ("index", "id", "idx", "row", "rowid", "rownumber", "no", "nr")
 _HOURS = ("hour", "hr", "hourofday", "time", "timeofday")
+_MONTHS = ("month", "mon", "mo")
+_WEEKS = ("week", "weekofyear", "isoweek", "weeknumber")
 _Clock = np.ndarray  # datetime64[s] [rows], on the local clock
 
 
@@ -83,7 +85,7 @@ def is_constant(column: nw.Series, series: np.ndarray) -> bool:
 
 def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
     """Recognise columns that only repeat a part of the time stamp, or count the rows."""
-    name = "".join(letter for letter in column.name.casefold() if letter.isalnum())
+    name = _plain(column.name)
     counter, part = name in ("", "unnamed0", *_COUNTERS), _PARTS.get(name)
     if not (counter or (part and clock is not None)) or column.null_count() or len(column) < 3:
         return False
@@ -103,21 +105,33 @@ def is_redundant(column: nw.Series, clock: _Clock | None) -> bool:
     return any(np.array_equal(cells, other) for other in values)
 
 
-def is_time_of_day_or_month(column: nw.Series) -> bool:
-    """Recognise the hours of the day or the months of the year beside a column of dates or years.
+def is_part_of_time(column: nw.Series, time_col: str) -> bool:
+    """Recognise a column that tells the time together with the time column.
 
-    The name must say so, and all of them must be there; times such as ``07:30`` need the name only.
+    It holds the hours of the day, the weeks or the months of the year beside a column of dates or
+    years, or the years beside weeks, months or quarters. The name must say so, and but for years
+    all of them must be there; times such as ``07:30`` need the name only.
     """
-    name = "".join(letter for letter in column.name.casefold() if letter.isalnum())
+    name = _plain(column.name)
     texts = {str(cell) for cell in column.unique().to_list()}
     if name in _HOURS and all(re.fullmatch(r"\d{1,2}(:\d\d){1,2}", text) for text in texts):
         return True
     if not all(text.isdecimal() for text in texts):
         return False
     numbers = {int(text) for text in texts}
-    return (name in _HOURS and numbers in ({*range(24)}, {*range(1, 25)})) or (
-        name in ("month", "mon", "mo") and numbers == {*range(1, 13)}
+    if name in ("year", "yr", "isoyear"):
+        beside = _plain(time_col) in (*_WEEKS, *_MONTHS, "quarter")
+        return beside and min(numbers) >= 1900 and max(numbers) <= 2100
+    return (
+        (name in _HOURS and numbers in ({*range(24)}, {*range(1, 25)}))
+        or (name in _MONTHS and numbers == {*range(1, 13)})
+        or (name in _WEEKS and numbers in ({*range(1, 53)}, {*range(1, 54)}))
     )
+
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a column's name, in lower case."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
 def _combine(columns: list[np.ndarray], busiest: np.ndarray, together: int) -> np.ndarray | None:

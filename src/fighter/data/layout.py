@@ -22,8 +22,8 @@ from .keys import (
     distinct_rows,
     find_keys,
     is_constant,
+    is_part_of_time,
     is_redundant,
-    is_time_of_day_or_month,
 )
 from .notes import DataNote
 from .numerals import parse_numerals
@@ -128,8 +128,17 @@ class Layout:
         own = self.id_cols if self.series is not None else ()
         if found := find_keys(frame[distinct], rest, codes):
             sets = " or ".join(listing((*own, *key)) for key in found)
+            time_col, names = self.axis.name, [name for key in found for name in key]
+            if clock := [name for name in names if is_part_of_time(frame[name], time_col)]:
+                return _join_columns(time_col, clock[0])
             return f"if further columns name the series, pass them all as ids: {sets}"
         return "name the columns that tell the series apart as ids, or keep one row of each time"
+
+
+def _join_columns(time_col: str, clock: str) -> str:
+    example = " such as '2024-W05'" if "week" in (time_col + clock).casefold() else ""
+    both = f"{time_col!r} and {clock!r} tell the time together"
+    return f"{both}; join the two columns into one time stamp{example}"
 
 
 def is_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
@@ -347,10 +356,9 @@ def _recognise(
         reason = f"time stamps repeat, and several columns could name the series: {sets}"
         raise FighterError(f"{reason}; name the id and the target columns", argument="id_col")
     (keys,) = found
-    if clock := [name for name in keys if is_time_of_day_or_month(part[name])]:
-        both = f"{time_col!r} and {clock[0]!r} tell the time together"
-        remedy = f"join the two columns into one time stamp, or name {clock[0]!r} as an id"
-        raise FighterError(f"{both}; {remedy}", argument="time_col", value=time_col)
+    if clock := [name for name in keys if is_part_of_time(part[name], time_col)]:
+        remedy = f"{_join_columns(time_col, clock[0])}, or name {clock[0]!r} as an id"
+        raise FighterError(remedy, argument="time_col", value=time_col)
     if target_col in frame.columns:
         return keys, target_col
     series = factorise(part, keys)[1]

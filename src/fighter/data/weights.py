@@ -12,6 +12,8 @@ from .columns import as_table, factorise, listing, missing_column, numbers, open
 from .layout import lift_index
 from .panel import Panel
 
+_REMEDY = "give each series one, 0 to leave it out of the loss"
+
 
 def without_weights(static: Any, weights: Any, id_cols: Sequence[str]) -> Any:
     """Return the static table without the column that ``weights`` names.
@@ -27,7 +29,7 @@ def without_weights(static: Any, weights: Any, id_cols: Sequence[str]) -> Any:
     return rest.to_native() if len(rest.columns) > len(id_cols) else None
 
 
-def with_weights(panel: Panel, weights: Any, static: Any = None) -> Panel:
+def with_weights(panel: Panel, weights: Any, static: Any = None, remedy: str = _REMEDY) -> Panel:
     """Return the panel with a weight for each series; None leaves it as it is.
 
     Args:
@@ -35,6 +37,7 @@ def with_weights(panel: Panel, weights: Any, static: Any = None) -> Panel:
         weights: a mapping from id to weight, a table with the id columns and one more, a pandas
             series with the ids in its index, or the name of a column of ``static``.
         static: the static table (default: none).
+        remedy: what to do about series without a weight (default: give them one).
     """
     if weights is None:
         return panel
@@ -47,7 +50,7 @@ def with_weights(panel: Panel, weights: Any, static: Any = None) -> Panel:
     given = _by_id(weights, panel.id_cols)
     if absent := [name for name in panel.ids if name not in given]:
         what = f"no weight for {len(absent)} of {panel.n_series} series, {listing(absent, 3)}"
-        raise _error(f"{what}; give each series one, 0 to leave it out of the loss")
+        raise _error(f"{what}; {remedy}")
     values = np.array([given[name] for name in panel.ids], np.float64)
     wrong = ~(np.isfinite(values) & (values >= 0))
     if wrong.any():

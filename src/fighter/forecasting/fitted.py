@@ -15,7 +15,7 @@ from torch import Tensor
 from ..data import Batch, Panel, SampledWindows, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_finished, describe_bounds, to_table_units
 from ..data.buckets import read_folder
-from ..data.columns import column_names, listing
+from ..data.columns import column_names, listing, quote_ids
 from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Pretrained, Task
@@ -100,6 +100,12 @@ class Fitted:
         self.preprocessing.check_series(panel.ids, self.alternative)
         if isinstance(df, Panel):
             return panel
+        if not {*panel.ids} & {*self.preprocessing.ids}:
+            new, known = quote_ids(panel.ids[0], self.preprocessing.ids[0])
+            warn_user(
+                f"no series of this table, such as {new}, is one of training, such as {known}: all "
+                "are forecast as new series; if they are not new, write their ids as in training."
+            )
         memory = max(self.plan.lookback, MEMORY if self.blend else 0)
         return join(panel, self.context, self.plan.lookback, memory)
 
@@ -172,7 +178,8 @@ class Fitted:
         if panel.weights is not None or self.context.weights is None:
             return panel.weights
         known = dict(zip(self.context.ids, self.context.weights, strict=True))
-        return with_weights(panel, known).weights
+        remedy = "the fit gave none; give each series one in evaluate(weights=…), 0 to leave it out"
+        return with_weights(panel, known, remedy=remedy).weights
 
     # ---- forecasts ------------------------------------------------------------------------
 

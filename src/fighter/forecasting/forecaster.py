@@ -144,7 +144,8 @@ class Forecaster(Config, Estimator):
         Args:
             df: the history to forecast from: later rows, which continue the training table, some
                 of its series, or other series (default: the training table).
-            future: values of the ``future`` covariates for the steps to forecast.
+            future: values of the ``future`` covariates for the steps to forecast; what it lacks is
+                taken from the rows after the last target of each series.
             static: static covariates, if ``df`` has series that were not trained on.
             h: number of steps; only the horizon, which is fixed when the model is fitted.
             horizon: the same.
