@@ -35,7 +35,7 @@ ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best expert
 UNUSUAL = 1.5  # times what the training windows held at most
 FEW_SERIES = 256  # that smoothing takes on one thread
 # Nodes of the pretrained network, at most, in the forecasts that choose its share.
-TOKENS = {"cpu": 2**13, "cuda": 2**21}
+TOKENS = {"cpu": 2**14, "cuda": 2**21}
 FEWEST_ORIGINS = 4  # that choose it in any case
 YOUNG = 3.0  # values, besides the first, after which half of what is usual in a table counts
 RECENCY = 4.0  # an error after half of the rows counts 1 / 2 ** RECENCY as much
@@ -95,7 +95,8 @@ class Blend:
         """Return the forecast without the network, in the units of the table."""
         if smoothed.zero_shot is None:
             return smoothed.point
-        return torch.lerp(smoothed.point, smoothed.zero_shot[..., 0], self.zero_shot.double())
+        point = torch.lerp(smoothed.point, smoothed.zero_shot[..., 0], self.zero_shot.double())
+        return torch.where(point.isnan(), smoothed.point, point)
 
     def local(self, smoothed: Smoothed, scaler: Scaler) -> Outputs:
         """Return the forecast without the network and its quantiles, scaled.
@@ -110,7 +111,8 @@ class Blend:
         if smoothed.zero_shot is not None:
             middle, quantiles = smoothed.zero_shot.split([1, len(widths[0, 0, 0])], -1)
             own = (quantiles - middle) / scale[:, None]
-            widths = torch.lerp(widths, own, self.zero_shot.double()[:, None])
+            mixed = torch.lerp(widths, own, self.zero_shot.double()[:, None])
+            widths = torch.where(mixed.isnan(), widths, mixed)
         widths = torch.where(known, widths, self.spread[:, None].double())
         return torch.cat([point, point + widths], -1)
 
@@ -366,7 +368,8 @@ class Rehearsal:
     """The windows that forecasts are tried on, and what smoothing forecasts for them.
 
     Every window of the table tests smoothing, which learns nothing from later rows; only validation
-    windows test the network.
+    windows test the network. The pretrained network, which takes longer, forecasts for some of all
+    these windows; where it does not, the others forecast without it.
     """
 
     windows: Windows
@@ -378,19 +381,31 @@ class Rehearsal:
         cls, plan: Plan, panel: Panel, windows: Windows, validation: Windows, prior: Prior
     ) -> "Rehearsal":
         """Choose the windows, and forecast once after all of them."""
-        most = MOST_WINDOWS
+        few = MOST_WINDOWS
         if plan.pretrained:
             tokens = panel.n_series * count_tokens(panel.length, plan.horizon)
-            most = max(TOKENS[windows.device.type] // 2 // tokens, FEWEST_ORIGINS)
+            few = max(TOKENS[windows.device.type] // 2 // tokens, FEWEST_ORIGINS)
+        most = MOST_WINDOWS if plan.smoothing else few
         windows, validation = (
             sample_windows(recent(each), plan.quantiles).thin(most) if len(each) else each
             for each in (windows, validation)
         )
-        rows = torch.cat([windows.starts, validation.starts]).unique().cpu() + plan.lookback
+        starts = torch.cat([windows.starts, validation.starts]).unique().cpu()
         made = forecast_alone(
-            plan, panel, rows, prior, windows.device,
-            smooths=plan.smoothing, pretrained=plan.pretrained,
+            plan, panel, starts + plan.lookback, prior, windows.device,
+            smooths=plan.smoothing, pretrained=False,
         )  # fmt: skip
+        if plan.pretrained:
+            asked = torch.cat([each.thin(few).starts for each in (windows, validation)])
+            asked = asked.unique().cpu()
+            guess = forecast_alone(
+                plan, panel, asked + plan.lookback, prior, windows.device,
+                smooths=False, pretrained=True,
+            ).zero_shot  # fmt: skip
+            assert guess is not None
+            every = guess.new_full((len(starts), *guess.shape[1:]), torch.nan)
+            every[torch.searchsorted(starts, asked)] = guess
+            made = made._replace(zero_shot=every)
         return cls(windows, validation, made)
 
     def count_mature(
@@ -440,11 +455,11 @@ def make_blend(
         mature = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
         # Smoothing gets better the more rows it has seen: errors of long ago are too large.
         mature = mature * (smoothed.rows / smoothed.rows[-1])[:, None, None] ** RECENCY
-        scale = torch.from_numpy(scaler.scale)
-        points = (each / scale for each in (smoothed.zero_shot[..., 0], smoothed.point, target))
-        first, second, truth = points
-        apart = rows_apart(smoothed.rows)
-        share, (first, second, mixed) = choose_shares(first, second, truth, mature, apart)
+        scale, asked = torch.from_numpy(scaler.scale), smoothed.zero_shot[:, 0, 0, 0].isfinite()
+        points = smoothed.zero_shot[..., 0], smoothed.point, target
+        first, second, truth = (each[asked] / scale for each in points)
+        apart = rows_apart(smoothed.rows[asked])
+        share, (first, second, mixed) = choose_shares(first, second, truth, mature[asked], apart)
         if float(share.mean()) < LEAST_SHARE:
             share = torch.zeros_like(share)
         blend = replace(blend, zero_shot=share)
