@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from fighter import FighterError, Forecaster, Frame
+from fighter.forecasting import blend as blending
+from fighter.forecasting import fitted as fitting
+from fighter.forecasting.blend import make_blend
 from fighter.models.zero_shot import zero_shot
 
 from ..tables import CONVERT, tail, waves
@@ -212,3 +215,24 @@ def test_later_rows_do_not_change_the_forecasts_of_earlier_ones():
     wild = pd.concat([known, table[~table.index.isin(known.index)].assign(y=1e6)])
     windows = model.cross_validation(wild, n_windows=1, step_size=6)
     assert (windows.Fighter.abs() < 1e5).all() or windows.ds.min() > known.ds.max()
+
+
+def test_it_is_asked_on_few_windows_and_the_others_on_all(monkeypatch):
+    made = []
+
+    def keep(plan, network, scaler, training, rehearsal, prior, start_step):
+        made.append(rehearsal)
+        return make_blend(plan, network, scaler, training, rehearsal, prior, start_step)
+
+    monkeypatch.setattr(blending, "TOKENS", {"cpu": 1})
+    monkeypatch.setattr(fitting, "make_blend", keep)
+    model = tiny(level=[80]).fit(waves(240, noise=0.3))
+    (rehearsal,) = made
+    asked = rehearsal.smoothed.zero_shot[:, 0, 0, 0].isfinite()
+    assert 4 <= int(asked.sum()) <= 8 < 100 < len(rehearsal.windows)
+    assert model.fitted.conformal_shifts.isfinite().all()
+    assert np.isfinite(alone(model, 0.5).predict().select_dtypes("number")).all(axis=None)
+    blend = alone(model, 0.5).fitted.blend
+    point, smoothed = blend.point(rehearsal.smoothed), rehearsal.smoothed.point
+    assert torch.equal(point[~asked], smoothed[~asked])
+    assert not torch.equal(point[asked], smoothed[asked])
