@@ -183,8 +183,9 @@ class TemporalGraph:
             pull = "up" if parts.sum() > 0 else "down"
             lines.append(f"{percent:.0f} % comes from {who} {span} before{way}, pulling {pull}.")
         by_hop = np.abs(self.sources).sum((1, 2)) / self._gross
-        listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
-        lines.append(f"By number of hops: {listed}.")
+        if by_hop[1:].any():  # smoothing and the pretrained network count no hops
+            listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
+            lines.append(f"By number of hops: {listed}.")
         return lines + describe_forecast(self)
 
     def plot(
