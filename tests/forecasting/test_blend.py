@@ -11,21 +11,13 @@ import torch
 
 from fighter import DataWarning, FighterError, Forecaster
 from fighter.data import Batch, Windows, to_panel
-from fighter.forecasting import autoconfig
-from fighter.forecasting import blend as blending
+from fighter.forecasting import alone, autoconfig, fitted
 from fighter.forecasting import explain as explaining
-from fighter.forecasting import fitted as fitting
-from fighter.forecasting.blend import (
-    Blend,
-    choose_shares,
-    error_quantiles,
-    is_mature,
-    usual_extremes,
-    walk_quantiles,
-    weigh_halves,
-)
+from fighter.forecasting import fit as fitting
+from fighter.forecasting.blend import Blend, choose_shares, usual_extremes, weigh_halves
 from fighter.forecasting.intervals import warn_if_uncertain
 from fighter.forecasting.preprocessing import held_rows, split_windows
+from fighter.forecasting.spread import error_quantiles, is_mature, walk_quantiles
 from fighter.models.local import Smoothed, smooth
 from fighter.training import forecast
 
@@ -329,7 +321,7 @@ def test_few_rows_are_forecast_by_smoothing_alone(rows, horizon, tmp_path):
 @QUIET
 def test_a_series_without_a_recent_value_is_forecast_by_its_mean(monkeypatch):
     """Smoothing looks back so many rows; before them, only the mean of the series is known."""
-    for module in (autoconfig, blending, explaining, fitting):
+    for module in (autoconfig, alone, explaining, fitting, fitted):
         monkeypatch.setattr(module, "MEMORY", 60)
     df = waves(150)
     late = (df.unique_id == "b") & (df.index % 150 >= 80)
@@ -630,15 +622,14 @@ def test_validation_rows_are_learned_unless_they_were_given(given):
 
 
 def test_learning_again_takes_the_epochs_that_validation_chose(monkeypatch):
-    from fighter.forecasting import fitted
 
-    epochs, plain = [], fitted.train
+    epochs, plain = [], fitting.train
 
     def train(network, data, validation, recipe, **more):
         epochs.append((recipe.epochs, validation is None, len(data.starts.unique())))
         return plain(network, data, validation, recipe, **more)
 
-    monkeypatch.setattr(fitted, "train", train)
+    monkeypatch.setattr(fitting, "train", train)
     model = tiny(max_epochs=3).fit(waves(120))
     best = min(model.history, key=lambda record: record["validation"])["epoch"]
     (first, validated, some), (again, alone, every) = epochs

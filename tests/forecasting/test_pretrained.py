@@ -9,7 +9,7 @@ import torch
 
 from fighter import FighterError, Forecaster, Frame
 from fighter.forecasting import blend as blending
-from fighter.forecasting import fitted as fitting
+from fighter.forecasting import fit as fitting
 from fighter.forecasting.blend import make_blend
 from fighter.models.zero_shot import zero_shot
 

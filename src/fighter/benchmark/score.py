@@ -12,7 +12,7 @@ from ..data import Panel, Split, Windows
 from ..estimator import resolve_device
 from ..forecasting.config import Config
 from ..forecasting.evaluate import window_errors
-from ..forecasting.fitted import Change, fit_panel
+from ..forecasting.fit import Change, fit_panel
 from ..models import ForecastNet
 from .datasets import Dataset, read
 from .result import Score

@@ -1,26 +1,32 @@
 """Forecasts mixed by their errors: the network, smoothing and the pretrained network."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .._typing import Bool, Float, Int
+from .._typing import Float
 from ..data import Batch, Panel, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
-from ..models import ForecastNet, Pretrained
-from ..models.autoregression import MEMORY
-from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth
-from ..models.widths import FACTORS, apply, fit_powers
-from ..models.zero_shot import MOST_LINKED, count_tokens, zero_shot
+from ..models import ForecastNet
+from ..models.local import Prior, Smoothed
+from ..models.widths import FACTORS, apply
+from ..models.zero_shot import count_tokens
 from ..training import forecast
 from ..training.calibration import sample_windows
 from ..training.inference import autocast
-from ..training.parallel import one_thread
+from .alone import forecast_alone
 from .autoconfig import Plan
+from .spread import (
+    Points,
+    error_quantiles,
+    independent_windows,
+    is_mature,
+    rows_apart,
+    usual_widths,
+    walk_quantiles,
+)
 
 SHARES = torch.linspace(0, 1, 11)
 MOST_WINDOWS = 240  # more would add little: neighbouring windows share almost all targets
@@ -28,12 +34,8 @@ MOST_ROWS = 8192  # of the validation rows, the last
 POOLED = 4.0  # windows of a series that count as much as all series together
 PRIOR = 0.1  # of a share of 0 or 1, in windows
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
-NORMAL_WINDOWS = 5.0  # normal errors count as so many windows that test smoothing
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
-PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
-ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
 UNUSUAL = 1.5  # times what the training windows held at most
-FEW_SERIES = 256  # that smoothing takes on one thread
 # Nodes of the pretrained network, at most, in the forecasts that choose its share.
 TOKENS = {"cpu": 2**14, "cuda": 2**21}
 FEWEST_ORIGINS = 4  # that choose it in any case
@@ -42,7 +44,6 @@ RECENCY = 4.0  # an error after half of the rows counts 1 / 2 ** RECENCY as much
 LEAST_SHARE = 0.03  # of the pretrained network in the mean; below, it is not run
 
 Outputs = Float[Tensor, "batch horizon series outputs"]
-Points = Float[Tensor, "windows horizon series"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,21 +244,6 @@ def choose_shares(
     return SHARES[chosen], (a, b, mixed)
 
 
-def independent_windows(seen: Points, apart: float = 1.0) -> Float[Tensor, "series"]:
-    """Return how many windows of each series do not overlap; the last may be a part of one.
-
-    Windows begin ``apart`` rows apart in the mean.
-    """
-    horizon = seen.shape[1]
-    windows = seen.sum((0, 1)) / horizon
-    return windows.clamp(max=1) + (windows - 1).clamp(min=0) * min(apart / horizon, 1.0)
-
-
-def rows_apart(rows: Tensor) -> float:
-    """Return how many rows lie between neighbours in the mean."""
-    return float(rows[-1] - rows[0]) / max(len(rows) - 1, 1) if len(rows) else 1.0
-
-
 def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> None:
     """Choose how much the members with reversion count beside those without."""
     parts = []
@@ -272,95 +258,6 @@ def weigh_halves(network: ForecastNet, validation: Windows, start_step: int) -> 
     if len(network.reverting) != len(shares):
         shares = shares.mean(0, keepdim=True)
     network.reverting.copy_(shares)
-
-
-def error_quantiles(
-    smoothed: Smoothed, target: Points, seen: Points, quantiles: Sequence[float]
-) -> tuple[Float[Tensor, "horizon quantiles"], Float[Tensor, "factors"]]:
-    """Return the quantiles of the errors of smoothing, in multiples of the expected error.
-
-    Also returns the power of each factor of the expected error.
-
-    The shape of the distribution is taken over all steps and series, its width by step. Only the
-    second half of each series counts: before, little was known of it. Without any errors, they are
-    those of a normal random walk.
-    """
-    mature = is_mature(smoothed.tested, smoothed.tested.amax(0))
-    seen, steps = seen * mature[:, None], target.shape[1]
-    # A series that never changed was forecast exactly, which says nothing of later errors.
-    wrong = (target - smoothed.point).abs() * seen > 1e-6 * smoothed.error[:, None]
-    seen = seen * wrong.any(0).any(0)
-    # A series that was quiet so far has small errors, and large scores when it wakes up.
-    usual = (smoothed.error * smoothed.known).sum(0) / smoothed.known.sum(0).clamp(min=1)
-    error = torch.maximum(smoothed.error, 0.1 * usual).clamp(min=1e-12)[:, None]  # [B, 1, N]
-    windows = float(independent_windows(seen, rows_apart(smoothed.rows)).sum())
-    size = (target - smoothed.point).abs() / error
-    size = size / ((size * seen).sum((0, 2)) / seen.sum((0, 2)).clamp(min=1))[:, None].clamp(1e-9)
-    powers = fit_powers(smoothed.factors, size, seen > 0, windows)
-    error = error * apply(smoothed.factors, powers)  # [B, H, N]
-    usual = usual.clamp(min=1e-12)
-    sizes = ((target - smoothed.point).abs() / usual * seen).sum((0, 2))
-    width = sizes / (error / usual * seen).sum((0, 2)).clamp(min=1e-12)
-    width = torch.where(width > 0, width, width.mean()).clamp(min=1e-3)
-    # Few windows say little: they count beside normal errors that are as large as those so far.
-    trust = windows / (windows + NORMAL_WINDOWS)
-    width = trust * width + (1 - trust) * torch.maximum(width, torch.ones_like(width))
-    width, score = _running_mean(width), (target - smoothed.point) / error
-    shape = (score / width[:, None])[seen > 0]
-    if not len(shape):
-        return walk_quantiles(steps, quantiles), powers
-    shape = shape[torch.linspace(0, len(shape) - 1, min(len(shape), 10**6)).long()]
-    levels = torch.quantile(shape, torch.tensor(quantiles, dtype=shape.dtype))
-    levels = trust * levels + (1 - trust) * normal_quantiles(quantiles)
-    return (width[:, None] * levels).float(), powers
-
-
-def usual_widths(
-    smoothed: Smoothed,
-    target: Points,
-    seen: Points,
-    size: Float[Tensor, "windows series"],
-    quantiles: Sequence[float],
-) -> Float[Tensor, "2 quantiles"]:
-    """Return the usual distances of normal quantiles from the point forecast.
-
-    They are those of the median series: in sizes of its values, and in units of the table.
-    """
-    seen = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
-    count = seen.sum((0, 1))
-    error = ((target - smoothed.point).abs() * seen).sum((0, 1)) / count.clamp(min=1)
-    size = (size * seen.any(1)).sum(0) / seen.any(1).sum(0).clamp(min=1)
-    relative, known = error / size.clamp(min=1e-300), count > 0
-    some = [relative[known & (size > 0)], error[known]]
-    usual = torch.stack([each.median() if len(each) else each.new_zeros(()) for each in some])
-    return (usual[:, None] * normal_quantiles(quantiles)).float()
-
-
-def is_mature(tested: Tensor, most: Tensor) -> Tensor:
-    """Tell where at least half of the values of a series were known, and some had tested it.
-
-    If none ever tested it, the series need only have changed: otherwise an error, once it changes,
-    is any multiple of the errors so far. One that never changes counts if no series does.
-    """
-    half = (tested > 0) & (2 * tested >= most)
-    return torch.where(most > 0, half, tested >= most.amax().clamp(max=0))
-
-
-def normal_quantiles(quantiles: Sequence[float]) -> Float[Tensor, "quantiles"]:
-    """Return the quantiles of a normal distribution, in units of its mean absolute value."""
-    return (torch.pi / 2) ** 0.5 * torch.special.ndtri(torch.tensor(quantiles, dtype=torch.float64))
-
-
-def walk_quantiles(steps: int, quantiles: Sequence[float]) -> Float[Tensor, "horizon quantiles"]:
-    """Return the quantiles of a normal random walk, in mean absolute errors of its first step."""
-    walk = torch.arange(1.0, steps + 1).double().sqrt()
-    return (walk[:, None] * normal_quantiles(quantiles)).float()
-
-
-def _running_mean(x: Tensor, reach: int = 2) -> Tensor:
-    """Average each entry with its neighbours: single steps rest on few errors."""
-    padded = torch.cat([x[:1].expand(reach), x, x[-1:].expand(reach)])
-    return padded.unfold(0, 2 * reach + 1, 1).mean(-1)
 
 
 @dataclass(frozen=True)
@@ -492,99 +389,6 @@ def make_blend(
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=errors)
     width_share = share * evidence / (evidence + FEW_TO_CALIBRATE)
     return plan, replace(blend, share=share, width_share=width_share)
-
-
-def forecast_alone(
-    plan: Plan,
-    panel: Panel,
-    rows: Tensor,
-    prior: Prior,
-    device: torch.device,
-    *,
-    smooths: bool,
-    pretrained: bool,
-    wanted: np.ndarray | None = None,
-    wait: bool = True,
-) -> Smoothed:
-    """Forecast each series of a panel by itself after its first ``rows`` rows.
-
-    ``smooths`` and ``pretrained`` say who forecasts. ``wanted`` says which series are forecast,
-    bool ``[N]`` (default: all); nothing is known of the others. ``wait`` is that of
-    :func:`~fighter.training.parallel.one_thread`.
-    """
-    first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
-    linked = is_linked(plan, panel.n_series)
-    if linked:
-        wanted = None
-    some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
-    values = torch.from_numpy(panel.values[first:until, some])
-    observed = torch.from_numpy(panel.observed[first:until, some])
-    rows = rows.cpu() - first
-    if smooths:
-        # Few series have no operation that is large enough to be shared among threads.
-        few = one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
-        with few:
-            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior)
-    else:
-        done = without_smoothing(observed, plan.horizon, rows)
-    if pretrained:
-        guess = zero_shot(
-            values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
-            linked=linked,
-        )  # fmt: skip
-        done = done._replace(zero_shot=guess)
-    if wanted is not None:
-
-        def spread(part: Tensor, rest: float = 0.0, axis: int = -1) -> Tensor:
-            shape = list(part.shape)
-            shape[axis] = panel.n_series
-            whole = part.new_full(shape, rest)
-            whole.index_copy_(axis, torch.from_numpy(some), part)
-            return whole
-
-        guess = None if done.zero_shot is None else spread(done.zero_shot, axis=2)
-        point, error, known, tested = (spread(each) for each in done[:4])
-        factors = spread(done.factors, 1.0)
-        done = Smoothed(point, error, known, tested, done.rows, factors, guess)
-    return done._replace(rows=done.rows + first)
-
-
-def without_smoothing(
-    observed: Bool[Tensor, "time series"], horizon: int, rows: Int[Tensor, "origins"]
-) -> Smoothed:
-    """Return what is known of series where smoothing forecasts nothing."""
-    count = observed.cumsum(0)[rows - 1]
-    point = torch.zeros(len(rows), horizon, observed.shape[1], dtype=torch.float64)
-    error = torch.ones(count.shape, dtype=torch.float64)
-    factors = point.new_ones(FACTORS, *point.shape)
-    return Smoothed(point, error, count > 0, count, rows, factors)
-
-
-def is_linked(plan: Plan, series: int) -> bool:
-    """Tell whether the series of the pretrained network see each other.
-
-    They do where it is the model and the series are not many. In a mixture it forecasts each by
-    itself, as smoothing does, so that some series can be forecast without the others.
-    """
-    few = not plan.series_at_once and series <= MOST_LINKED
-    return isinstance(plan.model, Pretrained) and few
-
-
-def no_prior(plan: Plan) -> Prior:
-    """Return the prior of experts that are not asked."""
-    return torch.ones(count_experts(plan.seasons, plan.horizon))
-
-
-def panel_prior(plan: Plan, panel: Panel) -> Prior:
-    """Learn the usual error of each expert from the last rows of (some of) the series."""
-    rows = min(panel.length, MEMORY)
-    some = np.unique(np.linspace(0, panel.n_series - 1, -(-PRIOR_CELLS // rows)).astype(int))
-    values, observed = (
-        torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
-    )
-    most = EXPERTS if panel.n_series >= ENOUGH_SERIES else None
-    with one_thread():
-        return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
 
 
 def recent(windows: Windows) -> Windows:

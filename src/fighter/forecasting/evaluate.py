@@ -14,7 +14,8 @@ from ..data.columns import listing
 from ..data.forecast_table import drop_column
 from ..errors import FighterError, check_count, warn_user
 from .config import Config
-from .fitted import Fitted, first_scored_row, fit_panel
+from .fit import fit_panel
+from .fitted import Fitted, first_scored_row
 from .forecast import interval_ends
 from .history import positions
 from .metrics import Scores, check_metrics, make_scores

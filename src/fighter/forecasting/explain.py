@@ -28,7 +28,7 @@ from ..models.attribution import Attribution, Parts
 from ..models.autoregression import MEMORY
 from ..models.pretrained import MEDIAN
 from ..models.zero_shot import LookBack, load_network, look_back, paths, tell
-from .blend import is_linked
+from .alone import is_linked
 from .fitted import Fitted, group_by_end
 from .history import positions
 

@@ -17,7 +17,8 @@ from . import explain as explaining
 from . import files as filewise
 from .autoconfig import Plan
 from .config import Config
-from .fitted import Fitted, check_horizon, fit_panel, read_panel
+from .fit import fit_panel
+from .fitted import Fitted, check_horizon, read_panel
 from .forecast import Forecast
 from .storage import pack, unpack
 

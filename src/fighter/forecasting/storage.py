@@ -31,7 +31,8 @@ from ..models.zero_shot import digest
 from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
-from .fitted import Fitted, build_network
+from .fit import build_network
+from .fitted import Fitted
 from .preprocessing import Preprocessing, count_known_ahead
 
 _ID = str | bool | int | float | dt.date

@@ -1,0 +1,114 @@
+"""Forecasts of each series by itself: smoothing and the pretrained network, without training."""
+
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._typing import Bool, Int
+from ..data import Panel
+from ..models import Pretrained
+from ..models.autoregression import MEMORY
+from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth
+from ..models.widths import FACTORS
+from ..models.zero_shot import MOST_LINKED, zero_shot
+from ..training.parallel import one_thread
+from .autoconfig import Plan
+
+PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
+ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
+FEW_SERIES = 256  # that smoothing takes on one thread
+
+
+def forecast_alone(
+    plan: Plan,
+    panel: Panel,
+    rows: Tensor,
+    prior: Prior,
+    device: torch.device,
+    *,
+    smooths: bool,
+    pretrained: bool,
+    wanted: np.ndarray | None = None,
+    wait: bool = True,
+) -> Smoothed:
+    """Forecast each series of a panel by itself after its first ``rows`` rows.
+
+    ``smooths`` and ``pretrained`` say who forecasts. ``wanted`` says which series are forecast,
+    bool ``[N]`` (default: all); nothing is known of the others. ``wait`` is that of
+    :func:`~fighter.training.parallel.one_thread`.
+    """
+    first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
+    linked = is_linked(plan, panel.n_series)
+    if linked:
+        wanted = None
+    some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
+    values = torch.from_numpy(panel.values[first:until, some])
+    observed = torch.from_numpy(panel.observed[first:until, some])
+    rows = rows.cpu() - first
+    if smooths:
+        # Few series have no operation that is large enough to be shared among threads.
+        few = one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
+        with few:
+            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior)
+    else:
+        done = without_smoothing(observed, plan.horizon, rows)
+    if pretrained:
+        guess = zero_shot(
+            values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
+            linked=linked,
+        )  # fmt: skip
+        done = done._replace(zero_shot=guess)
+    if wanted is not None:
+
+        def spread(part: Tensor, rest: float = 0.0, axis: int = -1) -> Tensor:
+            shape = list(part.shape)
+            shape[axis] = panel.n_series
+            whole = part.new_full(shape, rest)
+            whole.index_copy_(axis, torch.from_numpy(some), part)
+            return whole
+
+        guess = None if done.zero_shot is None else spread(done.zero_shot, axis=2)
+        point, error, known, tested = (spread(each) for each in done[:4])
+        factors = spread(done.factors, 1.0)
+        done = Smoothed(point, error, known, tested, done.rows, factors, guess)
+    return done._replace(rows=done.rows + first)
+
+
+def without_smoothing(
+    observed: Bool[Tensor, "time series"], horizon: int, rows: Int[Tensor, "origins"]
+) -> Smoothed:
+    """Return what is known of series where smoothing forecasts nothing."""
+    count = observed.cumsum(0)[rows - 1]
+    point = torch.zeros(len(rows), horizon, observed.shape[1], dtype=torch.float64)
+    error = torch.ones(count.shape, dtype=torch.float64)
+    factors = point.new_ones(FACTORS, *point.shape)
+    return Smoothed(point, error, count > 0, count, rows, factors)
+
+
+def is_linked(plan: Plan, series: int) -> bool:
+    """Tell whether the series of the pretrained network see each other.
+
+    They do where it is the model and the series are not many. In a mixture it forecasts each by
+    itself, as smoothing does, so that some series can be forecast without the others.
+    """
+    few = not plan.series_at_once and series <= MOST_LINKED
+    return isinstance(plan.model, Pretrained) and few
+
+
+def no_prior(plan: Plan) -> Prior:
+    """Return the prior of experts that are not asked."""
+    return torch.ones(count_experts(plan.seasons, plan.horizon))
+
+
+def panel_prior(plan: Plan, panel: Panel) -> Prior:
+    """Learn the usual error of each expert from the last rows of (some of) the series."""
+    rows = min(panel.length, MEMORY)
+    some = np.unique(np.linspace(0, panel.n_series - 1, -(-PRIOR_CELLS // rows)).astype(int))
+    values, observed = (
+        torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
+    )
+    most = EXPERTS if panel.n_series >= ENOUGH_SERIES else None
+    with one_thread():
+        return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
