@@ -106,7 +106,7 @@ bench-training: $(READY) .bench-venv/.ready  ## training windows per second besi
 
 bench-zoo: $(READY) .zoo-venv/.ready  ## Fighter and its peers on the development tables: hours; resumes
 	$(BIN)/python -m benchmarks.zoo --page --models seasonal_naive autotheta autoets autoces flair lightgbm fighter \
-	fighter+future
+	fighter+future pretrained
 	$(BIN)/python -m benchmarks.zoo --page --models nhits patchtst --windows 0
 
 clean:  ## remove the environment and caches
