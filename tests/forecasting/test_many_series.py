@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fighter import Forecaster, Training
-from fighter.forecasting import autoconfig, fitted
+from fighter.forecasting import autoconfig, fit, fitted
 from fighter.models import DLinear, Fighter
 
 FEW = Training(max_epochs=1)
@@ -17,9 +17,9 @@ def small(monkeypatch):
     """Make 12 series many, so that tests are quick."""
     monkeypatch.setattr(autoconfig, "MANY_SERIES", 12)
     monkeypatch.setattr(autoconfig, "SERIES_AT_ONCE", 8)
-    for room in (autoconfig, fitted):
+    for room in (autoconfig, fit):
         monkeypatch.setattr(room, "STEPS", 5)
-    monkeypatch.setattr(fitted, "JUDGES", 10)
+    monkeypatch.setattr(fit, "JUDGES", 10)
     monkeypatch.setattr(fitted, "SERIES_AT_ONCE", 7)
 
 
