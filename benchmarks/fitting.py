@@ -60,7 +60,8 @@ def tables(folder: Path, data_dir: Path | None) -> dict[str, tuple[Path, int, st
         table.to_parquet(folder / f"{i}.parquet")
         found[name] = (folder / f"{i}.parquet", horizon, model)
     if data_dir is not None:
-        found["Weather, 21 series of 52,696 rows"] = (data_dir.resolve() / "weather.parquet", 96, "fighter")
+        weather = (data_dir / "weather.parquet").resolve()  # processes run in other folders
+        found["Weather, 21 series of 52,696 rows"] = (weather, 96, "fighter")
     return found
 
 
