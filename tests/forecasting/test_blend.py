@@ -268,6 +268,15 @@ def test_a_mixed_model_is_saved_bit_by_bit(model, tmp_path):
     )
 
 
+@pytest.mark.parametrize("factor", [1e-60, 1e60])
+def test_values_beyond_single_precision_are_saved(factor, tmp_path):
+    made = waves(120, noise=0.3)
+    model = tiny(level=[80]).fit(made.assign(y=factor * made.y))
+    model.save(tmp_path)
+    found = Forecaster.load(tmp_path).predict()
+    pd.testing.assert_frame_equal(found, model.predict(), check_exact=True)
+
+
 @pytest.mark.parametrize(
     ("name", "damage"),
     [

@@ -73,7 +73,8 @@ def usual_widths(
     relative, known = error / size.clamp(min=1e-300), count > 0
     some = [relative[known & (size > 0)], error[known]]
     usual = torch.stack([each.median() if len(each) else each.new_zeros(()) for each in some])
-    return (usual[:, None] * normal_quantiles(quantiles)).float()
+    largest = torch.finfo(torch.float32).max  # values may be larger
+    return (usual[:, None] * normal_quantiles(quantiles)).clamp(-largest, largest).float()
 
 
 def is_mature(tested: Tensor, most: Tensor) -> Tensor:
