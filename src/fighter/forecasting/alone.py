@@ -98,7 +98,7 @@ def is_linked(plan: Plan, series: int) -> bool:
 
 
 def no_prior(plan: Plan) -> Prior:
-    """Return the prior of experts that are not asked."""
+    """Return a prior for smoothing that is not used."""
     return torch.ones(count_experts(plan.seasons, plan.horizon))
 
 

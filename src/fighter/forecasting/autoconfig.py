@@ -19,7 +19,7 @@ from .config import Config
 
 MEMBERS = 2
 SMALL = 30_000  # observed training values
-LARGE = 100_000  # from so many on, the pretrained network is not asked
+LARGE = 100_000  # from so many on, the pretrained network is not used
 FEWEST_WINDOWS = 64  # times series: with fewer, smoothing forecasts alone
 MANY_SERIES = 500  # above this, weights belong to no series, and a step takes some of them
 SERIES_AT_ONCE, WINDOWS_AT_ONCE = 128, 16  # of a step, if there are many series

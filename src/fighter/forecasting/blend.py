@@ -293,15 +293,15 @@ class Rehearsal:
             smooths=plan.smoothing, pretrained=False,
         )  # fmt: skip
         if plan.pretrained:
-            asked = torch.cat([each.thin(few).starts for each in (windows, validation)])
-            asked = asked.unique().cpu()
-            guess = forecast_alone(
-                plan, panel, asked + plan.lookback, prior, windows.device,
+            subset = torch.cat([each.thin(few).starts for each in (windows, validation)])
+            subset = subset.unique().cpu()
+            some = forecast_alone(
+                plan, panel, subset + plan.lookback, prior, windows.device,
                 smooths=False, pretrained=True,
             ).zero_shot  # fmt: skip
-            assert guess is not None
-            every = guess.new_full((len(starts), *guess.shape[1:]), torch.nan)
-            every[torch.searchsorted(starts, asked)] = guess
+            assert some is not None
+            every = some.new_full((len(starts), *some.shape[1:]), torch.nan)
+            every[torch.searchsorted(starts, subset)] = some
             made = made._replace(zero_shot=every)
         return cls(windows, validation, made)
 
@@ -352,11 +352,11 @@ def make_blend(
         mature = seen * is_mature(smoothed.tested, smoothed.tested.amax(0))[:, None]
         # Smoothing gets better the more rows it has seen: errors of long ago are too large.
         mature = mature * (smoothed.rows / smoothed.rows[-1])[:, None, None] ** RECENCY
-        scale, asked = torch.from_numpy(scaler.scale), smoothed.zero_shot[:, 0, 0, 0].isfinite()
+        scale, made = torch.from_numpy(scaler.scale), smoothed.zero_shot[:, 0, 0, 0].isfinite()
         points = smoothed.zero_shot[..., 0], smoothed.point, target
-        first, second, truth = (each[asked] / scale for each in points)
-        apart = rows_apart(smoothed.rows[asked])
-        share, (first, second, mixed) = choose_shares(first, second, truth, mature[asked], apart)
+        first, second, truth = (each[made] / scale for each in points)
+        apart = rows_apart(smoothed.rows[made])
+        share, (first, second, mixed) = choose_shares(first, second, truth, mature[made], apart)
         if float(share.mean()) < LEAST_SHARE:
             share = torch.zeros_like(share)
         blend = replace(blend, zero_shot=share)
