@@ -19,7 +19,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from benchmarks.zoo import protocol
+from benchmarks.zoo import protocol, scores
 from benchmarks.zoo.store import ZOO
 from fighter.models.pretrained import AHEAD, PATCH, PATCHES, QUANTILES, PretrainedNet
 
@@ -84,8 +84,8 @@ def score(network: PretrainedNet, folder: Path, windows: list[int], most: int, l
             if len(window.ids) > most:
                 places = np.unique(np.linspace(0, len(window.ids) - 1, most).astype(int))
                 window = window.subset(places)
-            made = protocol.total(protocol.score(window, forecast(network, window, linked)))
-            naive = protocol.total(protocol.naive_score(window))
+            made = scores.total(scores.score(window, forecast(network, window, linked)))
+            naive = scores.total(scores.naive_score(window))
             rows.append({**made, "mase": made["mase"] / naive["mase"],
                          "wql": made["wql"] / naive["wql"]})  # fmt: skip
         found[table.name] = {

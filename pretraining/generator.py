@@ -269,14 +269,14 @@ def noise(s: Setting) -> Tensor:
 
 def additive(s: Setting) -> Tensor:
     """Trend + seasons + noise."""
-    size = log_uniform(s.size, 0.02, 1.5, s.device)
+    size = log_uniform(s.size, 0.005, 1.5, s.device)
     return trend(s) + seasons(s) + size * noise(s)
 
 
 def multiplicative(s: Setting) -> Tensor:
     """Growth, times seasons, times noise."""
     swing = log_uniform(s.size, 0.05, 1.0, s.device)
-    size = log_uniform(s.size, 0.01, 0.5, s.device)
+    size = log_uniform(s.size, 0.003, 0.5, s.device)
     x = 0.6 * trend(s) + swing * seasons(s) + size * noise(s)
     return unit(x.clamp(-6, 6).exp().clamp(max=1e3))
 
@@ -332,7 +332,7 @@ def processes(s: Setting) -> Tensor:
 
     a, b, c = one(), one(), one()
     both = torch.where(chance(n, 0.5, device), a + b, a * (1 + 0.7 * b))
-    return both + 0.5 * chance(n, 0.5, device) * c + log_uniform(n, 0.01, 0.7, device) * noise(s)
+    return both + 0.5 * chance(n, 0.5, device) * c + log_uniform(n, 0.003, 0.7, device) * noise(s)
 
 
 def walks(s: Setting) -> Tensor:
@@ -440,7 +440,7 @@ def cycles(s: Setting) -> Tensor:
     share = place - low
     wave = table.gather(1, low) * (1 - share) + table.gather(1, (low + 1) % TABLE) * share
     size = (0.6 * uniform(n, 0, 1, device) * smooth(n, s.steps, 1.5 * period)).exp()
-    x = wave * size + log_uniform(n, 0.02, 0.6, device) * noise(s)
+    x = wave * size + log_uniform(n, 0.01, 0.6, device) * noise(s)
     grown = (uniform(n, 0.3, 1.5, device) * x).clamp(-6, 5).exp()
     return choose([x, grown, x + 0.7 * trend(s)], n, device)
 

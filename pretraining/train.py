@@ -23,7 +23,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from fighter.benchmark.provenance import provenance
-from fighter.models.pretrained import PATCH, QUANTILES, PretrainedNet, lagged
+from fighter.models.pretrained import PretrainedNet
+from fighter.models.pretrained_loss import relative_losses
 
 from .generator import FAMILIES, GROUP, Examples, draw
 
@@ -32,7 +33,6 @@ AVERAGE = 0.999  # decay of the moving average
 CLIP = 1.0  # largest norm of a gradient
 BUFFER = 16  # batches that are drawn together
 USES = 2  # of each series: to draw them takes half as long as to learn from them
-TARGET = 6.0  # largest target, in the units of z
 
 
 @dataclass(frozen=True)
@@ -46,39 +46,13 @@ class Size:
 
 SIZES = (Size(16, 2, 640), Size(16, 4, 576), Size(32, 4, 320), Size(64, 4, 176), Size(64, 12, 160))
 QUICK = (Size(4, 2, 4), Size(18, 12, 2))
-EASIEST = 0.05  # added to the error of simple forecasts, in the units of z
 
 
 def loss(network: PretrainedNet, examples: Examples) -> Tensor:
-    """Return the mean quantile loss, in multiples of the error of a simple forecast.
-
-    Otherwise series that are easy to forecast would hardly count.
-    """
-    past, observed, future, scored, seasons, links = examples
-    z, mean, deviation = network.units(past, observed)
-    y = network.inside(z, observed, seasons, future.shape[-1] // PATCH, links).float()
-    target = ((future - mean) / deviation).asinh().clamp(-TARGET, TARGET)
-    over = target[..., None] - y
-    levels = torch.tensor(QUANTILES, device=y.device)
-    cost = 2 * torch.maximum(levels * over, (levels - 1) * over).mean(-1)
-    count = scored.sum(-1)
-    each = (cost * scored).sum(-1) / count.clamp(min=1)
-    each = each / (simple_error(z, observed, seasons, target, scored) + EASIEST)
-    return (each * (count > 0)).sum() / (count > 0).sum().clamp(min=1)
-
-
-@torch.no_grad()
-def simple_error(
-    z: Tensor, observed: Tensor, seasons: Tensor, target: Tensor, scored: Tensor
-) -> Tensor:
-    """Return the mean error of the last value or of the last season, the smaller one."""
-    season = lagged(z, observed, seasons[:, 0], target.shape[-1])
-    step = lagged(z, observed, torch.ones_like(seasons[:, 0]), target.shape[-1])
-    last = step.last[..., z.shape[-1] :]
-    earlier = torch.where(season.known, season.last, step.last)[..., z.shape[-1] :]
-    count = scored.sum(-1).clamp(min=1)
-    errors = (((target - y).abs() * scored).sum(-1) / count for y in (last, earlier))
-    return torch.minimum(*errors)
+    """Return the mean loss of the series that have a step to score."""
+    each = relative_losses(network, *examples)
+    count = examples.scored.any(-1).sum().clamp(min=1)
+    return each.sum() / count
 
 
 def batches(size: Size, device: torch.device, families: dict[str, Any]) -> Any:

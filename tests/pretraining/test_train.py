@@ -6,8 +6,9 @@ import sys
 import pytest
 import torch
 
-from fighter.models.pretrained import PATCH
+from fighter.models.pretrained import PATCH, PretrainedNet
 from pretraining import train
+from pretraining.average import average
 from pretraining.evaluate import read_network
 from pretraining.generator import FAMILIES, GROUP, draw
 
@@ -56,3 +57,14 @@ def test_a_quick_training_runs_and_continues(tmp_path, monkeypatch):
     assert all(entry["loss"] > 0 for entry in told["log"])
     second = read_network(out).state_dict()
     assert any(not torch.equal(first[name], second[name]) for name in first)
+
+
+def test_weights_are_averaged(tmp_path):
+    options = {"width": 16, "layers": 2, "heads": 2}
+    networks = [PretrainedNet(**options) for _ in range(2)]
+    files = [tmp_path / "first", tmp_path / "second", tmp_path / "mean"]
+    for network, file in zip(networks, files, strict=False):
+        train.save(network, file, 5, options)
+    average(files[0], files[1], 0.25, files[2])
+    first, second, mean = (read_network(file).head.weight for file in files)
+    torch.testing.assert_close(mean, 0.75 * first + 0.25 * second, atol=1e-3, rtol=1e-2)
