@@ -1,6 +1,7 @@
 """Two processes give the same result as one; threads share what torch shares."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,12 +11,16 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from fighter import FighterError, Forecaster
+from fighter import FighterError, Forecaster, Training
 from fighter._files import CONFIG, METRICS, WEIGHTS
+from fighter.data import split_table
+from fighter.forecasting import autoconfig, fit
+from fighter.models import Fighter
 from fighter.training import World, parallel
 from fighter.training.parallel import one_thread, own_random_state
 
@@ -26,9 +31,9 @@ import sys, warnings, torch
 torch.set_num_threads(1)
 warnings.simplefilter("ignore")
 sys.path.insert(0, sys.argv[1])
-import os
+import fighter, os
 from pathlib import Path
-from tests.training.test_parallel import settings, table
+from tests.training.test_parallel import place_sizes, settings, table
 place, rank = Path(sys.argv[2]), os.environ["RANK"]
 for kind in ("plain", "masked"):
     model = settings(kind).fit(table(kind), folder=place / f"run-{kind}", distributed=True)
@@ -36,7 +41,19 @@ for kind in ("plain", "masked"):
     if rank == "0":  # nobody waits for the others
         model.save(place / f"{kind}-again")
     model.predict().to_csv(place / f"{kind}-{rank}.csv", index=False)
-    torch.save(model.network.state_dict(), place / f"{kind}-{rank}.pt")
+    torch.save(model.fitted.network.state_dict(), place / f"{kind}-{rank}.pt")
+from fighter.data import buckets
+from tests.training.test_parallel import shop
+read, files = buckets.read_table, []
+buckets.read_table = lambda file: files.append(file.name) or read(file)
+model = shop().fit(place / "buckets", static=place_sizes(place), distributed=True)
+model.save(place / "from-files")
+model.predict().to_csv(place / f"files-{rank}.csv", index=False)
+(place / f"files-{rank}.txt").write_text(" ".join(files))
+try:
+    shop().fit(place / "damaged", distributed=True)
+except fighter.FighterError as error:
+    (place / f"error-{rank}.txt").write_text(f"{error.argument} {error}")
 """
 
 
@@ -55,15 +72,47 @@ def table(kind: str) -> pd.DataFrame:
     return df
 
 
+def shop() -> Forecaster:
+    """Return a model that takes 12 series for many, of which a step takes some."""
+    autoconfig.MANY_SERIES, autoconfig.SERIES_AT_ONCE, fit.JUDGES = 12, 8, 10
+    autoconfig.STEPS = fit.STEPS = 5
+    training = Training(max_epochs=2)
+    model = Fighter(width=16, dropout=0.0)
+    return Forecaster(4, model=model, level=[80], training=training, device="cpu", verbose=False)
+
+
+def write_buckets(folder: Path) -> None:
+    """Write 30 items to five files; some begin late, and two only end in the last file."""
+    random, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=70)
+    parts = []
+    for i in range(30):
+        y = random.poisson(5 + i + 4 * np.sin(2 * np.pi * np.arange(70) / 7)).astype(float)
+        part = pd.DataFrame({"unique_id": f"item{i}", "ds": days, "y": y})
+        parts.append(part[20 * (i % 4 == 1) : 70 - 5 * (i < 18)])
+    pd.concat(parts).to_parquet(folder.with_suffix(".parquet"), index=False)
+    split_table(folder.with_suffix(".parquet"), folder, buckets=5)
+
+
+def place_sizes(place: Path) -> pd.DataFrame:
+    """Return a static table; a shelf is only in one file."""
+    ids = [f"item{i}" for i in range(30)]
+    shelves = ["top" if i == 4 else "low" for i in range(30)]
+    return pd.DataFrame({"unique_id": ids, "shelf": shelves, "size": np.arange(30.0)})
+
+
 @pytest.fixture(scope="module")
 def together(tmp_path_factory) -> Path:
     place, root = tmp_path_factory.mktemp("torchrun"), Path(__file__).parents[2]
+    write_buckets(place / "buckets")
+    shutil.copytree(place / "buckets", place / "damaged")
+    last = place / "damaged" / "bucket-4.parquet"
+    pd.read_parquet(last).assign(y="much").to_parquet(last, index=False)
     script = place / "script.py"
     script.write_text(SCRIPT)
     subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
          str(script), str(root), str(place)],
-        check=True, timeout=200, capture_output=True,
+        check=True, timeout=500, capture_output=True,
         env={**os.environ, "PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     return place
@@ -77,7 +126,7 @@ def test_two_processes_train_like_one(together, kind):
     alone = settings(kind).fit(table(kind))
     assert alone.plan.validation == 40
     weights = [torch.load(together / f"{kind}-{rank}.pt") for rank in (0, 1)]
-    for name, value in alone.network.state_dict().items():
+    for name, value in alone.fitted.network.state_dict().items():
         assert torch.equal(weights[0][name], weights[1][name])
         torch.testing.assert_close(weights[0][name], value, rtol=1e-5, atol=1e-5)
     expected = alone.predict()
@@ -98,6 +147,37 @@ def test_only_rank_0_writes(together, kind):
     assert {p.name for p in (together / kind).iterdir()} == {CONFIG, WEIGHTS}
     assert Forecaster.load(together / kind).predict().shape == (12, 5)
     assert {p.name for p in (together / f"{kind}-again").iterdir()} == {CONFIG, WEIGHTS}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
+def test_each_process_reads_its_own_files(together, monkeypatch):
+    """Two processes that read half of the files each forecast what one does that reads all."""
+    files = [(together / f"files-{rank}.txt").read_text().split() for rank in (0, 1)]
+    assert files == [[f"bucket-{i}.parquet" for i in some] for some in ((0, 1), (2, 3, 4))]
+    for room, name in ((autoconfig, "MANY_SERIES"), (autoconfig, "SERIES_AT_ONCE"),
+                       (fit, "JUDGES"), (autoconfig, "STEPS"), (fit, "STEPS")):  # fmt: skip
+        monkeypatch.setattr(room, name, getattr(room, name))  # put back, whatever shop() sets
+    one = shop().fit(together / "buckets", static=place_sizes(together))
+    assert one.plan.series_at_once == 8
+    expected, saved = one.predict(), Forecaster.load(together / "from-files")
+    assert saved.fitted.preprocessing.ids == one.fitted.preprocessing.ids
+    assert saved.fitted.context.static_names == ("shelf=low", "shelf=top", "size")
+    np.testing.assert_array_equal(saved.fitted.context.values, one.fitted.context.values)
+    for forecast in (saved.predict(), *(
+        pd.read_csv(together / f"files-{rank}.csv", parse_dates=["ds"]) for rank in (0, 1)
+    )):  # fmt: skip
+        assert forecast.unique_id.tolist() == expected.unique_id.tolist()
+        assert (forecast.ds.to_numpy() == expected.ds.to_numpy()).all()
+        for name in ("Fighter", "Fighter-lo-80", "Fighter-hi-80"):
+            assert forecast[name].to_numpy() == pytest.approx(expected[name], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_a_file_that_one_process_refuses_ends_all(together):
+    errors = [(together / f"error-{rank}.txt").read_text() for rank in (0, 1)]
+    assert errors[0] == errors[1]
+    assert errors[0].startswith("target_col ")
 
 
 LEFT_OVER = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "LOCAL_RANK": "7"}

@@ -89,9 +89,12 @@ def holds_parquet(folder: str | Path) -> bool:
     return bool(tables) and all(name.endswith(PARQUET) for name in tables)
 
 
-def read_folder(folder: Path, id_cols: Sequence[str]) -> Any:
-    """Read the Parquet files of a folder as one pandas table; no series may be in two of them."""
-    files = parquet_files(folder)
+def read_folder(folder: Path, id_cols: Sequence[str], files: Sequence[Path] = ()) -> Any:
+    """Read the Parquet files of a folder as one pandas table; no series may be in two of them.
+
+    ``files`` are those to read (default: all).
+    """
+    files = files or parquet_files(folder)
     tables, homes = [], {}
     for file in files:
         table = read_table(file)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FighterError
+from .censored import check_column, read_marks
 from .columns import (
     as_table,
     column_name,
@@ -35,6 +36,7 @@ from .layout import (
 from .notes import DataNote, Locator, describe_rows, describe_unused, suspect_sentinels
 from .open_week import DAY, WEEKDAYS, OpenWeek
 from .panel import Panel, Scheme
+from .ragged import true_rows
 from .snapping import find_frequency, fit_to_frequency, nearest
 from .static import encode_static
 from .time_axis import TimeAxis
@@ -57,6 +59,8 @@ def to_panel(
     columns: Sequence[str] | None = (),
     drop: Sequence[str] | None = (),
     holidays: str | None = None,
+    censored: str | None = None,
+    missing_rows: str = "unknown",
     scheme: Scheme | None = None,
 ) -> Panel:
     """Read a table onto a regular time grid.
@@ -85,6 +89,10 @@ def to_panel(
         drop: columns to leave out.
         holidays: country whose public holidays are a covariate, or a column of countries in the
             table or in ``static``.
+        censored: column of 0 and 1; where it is 1, the target is only a lower bound.
+        missing_rows: "zero" if a step without a row has the value 0, from the first row of a series
+            to the end of the table, and in a later table from its beginning (default: "unknown",
+            not observed).
         scheme: ``panel.scheme`` of an earlier table, which this one then follows.
     """
     id_cols, time_col = column_names(id_col, "id_col"), column_name(time_col, "time_col")
@@ -98,6 +106,7 @@ def to_panel(
     past = past or tuple(scheme.past_names if scheme else ())
     future = future or tuple(scheme.future_names if scheme else ())
     marks = _marks(missing_values)
+    check_column(censored, past, future)
     if both := set(past) & set(future):
         reason = f"{listing(sorted(both))} cannot be both a past and a future covariate"
         raise FighterError(reason, argument="future", value=future)
@@ -107,7 +116,9 @@ def to_panel(
         id_cols,
         time_col,
         target_col,
-        dict.fromkeys(past, "past") | dict.fromkeys(future, "future"),
+        dict.fromkeys(past, "past")
+        | dict.fromkeys(future, "future")
+        | ({censored: "censored"} if censored else {}),
         like=TimeAxis(**scheme.axis) if scheme else None,
         date_format=date_format,
         integer=given is not None and Frequency.parse(given).unit == "integer",
@@ -117,7 +128,8 @@ def to_panel(
     )
     layout, step = _frequency(layout, given, scheme)
     step = step.with_season((scheme.season or None) if season is None and scheme else season)
-    grid = TimeGrid.of(layout, step, inferred=given is None)
+    sparse = missing_rows == "zero"
+    grid = TimeGrid.of(layout, step, inferred=given is None, sparse=sparse)
     told = date_format is not None or scheme is not None
     locator = Locator(layout.ids, grid.times, step, layout.axis)
     values, observed, empty, marked = _place_targets(grid, layout, marks, locator)
@@ -126,8 +138,13 @@ def to_panel(
     length = int(np.flatnonzero(observed.any(axis=1))[-1]) + 1 if future else len(values)
     present, wide = grid.present[:length], layout.series is None
     # In a long table with such rows, each series ends with its own last target.
+    if sparse:
+        begun = present if scheme is None else np.ones_like(present)
+        begun = np.logical_or.accumulate(begun, axis=0)
+        observed[:length] |= begun & ~present
+        present = present | begun
     rows = observed[:length] if future and not wide else present
-    ends = np.broadcast_to(length - rows[::-1].argmax(axis=0), len(layout.ids)).copy()
+    ends = np.broadcast_to(true_rows(rows)[1] + 1, len(layout.ids)).copy()
     notes = [*layout.notes, *_axis_notes(layout, step, told, given is None), *grid.notes]
     if date_format and not layout.axis.encoding and scheme is None:
         what = f"Time column {layout.axis.name!r} holds time stamps"
@@ -140,20 +157,28 @@ def to_panel(
     unused = [name for name in layout.unused if name != holidays]
     notes += marked + suspect_sentinels(values, observed, locator) + describe_unused(unused)
     ahead, ahead_notes = place_covariates(grid, layout, future, "future", length, locator, marks)
-    if not wide:  # do not fill in covariates after the end of a series
+    if future and not wide:  # do not fill in covariates after the end of a series
         after = np.arange(length)[:, None] >= ends
         ahead[:length][after & ~present] = np.nan
+    at_least = None
+    if censored:
+        cells = grid.place(read_numbers(layout.frame, (censored,), "censored", marks))[:length]
+        marked = read_marks(cells[..., 0], censored) & observed[:length]
+        at_least = np.where(marked, values[:length], np.nan)
     behind, behind_notes = place_covariates(grid, layout, past, "past", length, locator, marks)
     encoded, names, categories = None, (), {}
     if static is not None:
         earlier = scheme.static_categories if scheme else None
-        encoded, names, categories = encode_static(static, layout.ids, layout.id_cols, earlier)
+        encoded, names, categories = encode_static(
+            static, layout.ids, layout.id_cols, earlier, scheme.numbered if scheme else ()
+        )
     panel = Panel(
         layout.ids, grid.times[:length], values[:length], observed[:length], step, layout.axis,
         behind[:length], ahead, encoded, past, future, names, categories,  # pyright: ignore[reportArgumentType]
         (*notes, *ahead_notes, *behind_notes), ends, id_cols=layout.id_cols,
         target_col=layout.target_col, series_cols=layout.series_cols,
         snapped=layout.left_out is not None, like=layout.frame.head(1).to_native(),
+        at_least=at_least,
     )  # fmt: skip
     return with_holidays(panel, holidays, layout, static, later=scheme is not None)
 
@@ -258,7 +283,7 @@ def _place_targets(
     grid: TimeGrid, layout: Layout, marks: Sequence[float], locator: Locator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[DataNote]]:
     """Place the targets on the grid: values, observed and empty cells ``[T, N]``, and notes."""
-    values = grid.place(layout.targets).reshape(len(grid.times), -1)  # [T, N]
+    values = grid.place_targets(layout.targets)
     empty: np.ndarray = np.isnan(values) & grid.present
     notes = []
     for sentinel in marks:
@@ -289,7 +314,7 @@ def _place_targets(
 
 def _describe_ends(observed: np.ndarray, ends: np.ndarray, ids: tuple) -> list[DataNote]:
     """Describe series whose last rows have no observed value: they are forecast after these."""
-    empty = ends - (len(observed) - observed[::-1].argmax(axis=0))
+    empty = ends - 1 - true_rows(observed)[1]
     if not empty.any():
         return []
     what = f"{int((empty > 0).sum())} series end in rows without an observed value"

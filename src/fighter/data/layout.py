@@ -27,6 +27,7 @@ from .keys import (
 )
 from .notes import DataNote
 from .numerals import parse_numerals
+from .ragged import Ragged, ragged
 from .time_axis import TimeAxis
 
 LARGEST_VALUE = 1e150  # its square still fits in float64
@@ -143,6 +144,8 @@ def _join_columns(time_col: str, clock: str) -> str:
 
 def is_marked(values: np.ndarray, marks: Sequence[float]) -> np.ndarray:
     """Find the values that stand for missing data, also if they were stored as float32."""
+    if isinstance(values, Ragged):
+        return ragged(is_marked(values.packed(), marks), values.spans.packed)
     marks = [*marks, *(float(np.float32(mark)) for mark in marks)]
     return np.isin(values, marks) if marks else np.zeros(values.shape, bool)
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .columns import listing
 from .frequency import Frequency, plural
+from .ragged import find_gaps, true_rows
 from .time_axis import TimeAxis
 
 # Numbers that instruments write where they have no measurement.
@@ -75,19 +76,17 @@ def describe_rows(
         where = locator.first_time if wide else locator.first_cell
         what = f"{plural(count, 'duplicated time stamp')} (first: {where(duplicates > 0)})"
         notes.append(DataNote("duplicates", f"{what}; the first row of each was kept."))
-    steps = np.arange(len(present))[:, None]
-    first, last = present.argmax(axis=0), len(present) - 1 - present[::-1].argmax(axis=0)
-    gaps = ~present & (steps > first) & (steps < last)
+    (first, last), gaps = true_rows(present), find_gaps(present)
     if count := int(gaps.sum()):
         where = f"(first: {locator.first_time(gaps)})" if wide else locator.summary(gaps)
         what = f"{plural(count, 'missing time stamp')} {where}"
         notes.append(DataNote("gaps", f"{what}; treated as not observed."))
     if count := int((first > 0).sum()):
-        latest = f"{locator.ids[first.argmax()]!r} by {first.max()} steps"
+        latest = f"{locator.ids[int(first.argmax())]!r} by {first.max()} steps"
         text = f"{count} series begin after the first time stamp, {latest}."
         notes.append(DataNote("unequal", text))
     if count := int((last < last.max()).sum()):
-        earliest = f"{locator.ids[last.argmin()]!r} by {np.ptp(last)} steps"
+        earliest = f"{locator.ids[int(last.argmin())]!r} by {np.ptp(last)} steps"
         what = f"{count} series end before the last time stamp, {earliest}"
         notes.append(DataNote("unequal", f"{what}; each is forecast from its own end."))
     return notes

@@ -1,6 +1,6 @@
 """The type that tables and tensors share: many series on one regular time grid."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..errors import FighterError
 from .columns import listing
 from .frequency import Frequency
 from .notes import DataNote
+from .ragged import DENSE, Ragged, pack_series
 from .time_axis import TimeAxis
 
 
@@ -28,6 +29,7 @@ class Scheme:
     season: tuple[int, ...] = ()  # given season lengths
     phase: int | None = None  # of the grid, in nanoseconds after a whole step
     snapped: bool = False  # whether stamps were moved to the grid
+    numbered: tuple[str, ...] = ()  # static columns whose categories are numbered
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,8 @@ class Panel:
 
     ids: tuple  # N, in order of first appearance; tuples if there are several id columns
     times: np.ndarray  # int64 [T]: nanoseconds since 1970-01-01, or integers
-    values: np.ndarray  # float64 [T, N]
-    observed: np.ndarray  # bool [T, N]
+    values: np.ndarray  # float64 [T, N]; a Ragged if the grid is large and mostly empty
+    observed: np.ndarray  # bool [T, N]; ragged like the values
     freq: Frequency
     axis: TimeAxis = field(default_factory=TimeAxis)
     past: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]  # float64 [T, N, P]
@@ -52,7 +54,7 @@ class Panel:
     past_names: tuple[str, ...] = ()
     future_names: tuple[str, ...] = ()
     static_names: tuple[str, ...] = ()
-    # the static columns in order: () for a number, else the categories of its one-hot columns
+    # the static columns in order: () for a number, else the categories, one-hot or numbered
     static_categories: Mapping[str, tuple] = field(default_factory=dict)
     data_notes: tuple[DataNote, ...] = ()
     # int64 [N]: the step after the last row of each series; T in a wide table
@@ -67,6 +69,9 @@ class Panel:
     snapped: bool = False  # whether stamps were moved to the grid
     holidays: tuple[str, ...] = ()  # N: the country of each series, such as DE; () for none
     weights: np.ndarray | None = None  # float64 [N]: how much each series counts
+    # float64 [T, N]: lower bounds of values that are not known exactly, NaN where they are; None if
+    # all are. The values are then those that were to be expected, see ``censored.py``.
+    at_least: np.ndarray | None = None
     like: Any = "pandas"  # a row of the table, or its library: forecasts come back as its type
 
     def __post_init__(self) -> None:
@@ -97,7 +102,14 @@ class Panel:
         step = self.freq.fixed_step
         phase = None if step is None else int(self.times[0] % step)
         grid = (self.freq.given_season, phase, self.snapped)
-        return Scheme(str(self.freq), self.axis.state(), *names, categories, *columns, *grid)
+        axis, numbered = self.axis.state(), tuple(self.numbered)
+        return Scheme(str(self.freq), axis, *names, categories, *columns, *grid, numbered)
+
+    @property
+    def numbered(self) -> dict[str, int]:
+        """The static columns whose categories are numbered, with the number of categories."""
+        kinds = self.static_categories
+        return {name: len(kinds[name]) for name in self.static_names if kinds.get(name)}
 
     def slice(self, start: int | None, stop: int | None) -> "Panel":
         """Take steps ``start`` to ``stop``, as in a Python slice, without copying."""
@@ -107,6 +119,7 @@ class Panel:
         return replace(
             self, times=self.times[rows], values=self.values[rows], observed=self.observed[rows],
             past=self.past[rows], future=self.future[first:],
+            at_least=None if self.at_least is None else self.at_least[rows],
             ends=np.clip(self.ends, first, last) - first,
             begins=np.clip(self.begins, first, last) - first,
         )  # fmt: skip
@@ -116,10 +129,36 @@ class Panel:
 
         Series that hold nothing but zeros, and those in ``keep``, stay as they are.
         """
-        sold = self.observed & (self.values != 0)
-        early = ~np.logical_or.accumulate(sold, axis=0) & sold.any(0)
-        early &= np.array([name not in keep for name in self.ids])
-        return replace(self, observed=self.observed & ~early)
+        kept = np.array([name in keep for name in self.ids])
+        parts = []
+        for some, part in self.blocks():
+            sold = part.observed & (part.values != 0)
+            early = ~np.logical_or.accumulate(sold, axis=0) & sold.any(0) & ~kept[some]
+            parts.append(part.observed & ~early)
+        if isinstance(self.observed, Ragged):
+            return replace(self, observed=pack_series(parts, self.observed.spans))
+        return replace(self, observed=parts[0])
+
+    @property
+    def ragged(self) -> bool:
+        """Whether the grid is stored without the rows before and after each series."""
+        return isinstance(self.values, Ragged)
+
+    def dense(self) -> "Panel":
+        """Return the panel with arrays of the whole grid."""
+        if not self.ragged:
+            return self
+        return replace(self, values=np.asarray(self.values), observed=np.asarray(self.observed))
+
+    def blocks(self) -> "Iterator[tuple[slice, Panel]]":
+        """Yield the panel, or if its grid is not stored, the grid of some series at a time."""
+        if not self.ragged:
+            yield slice(0, self.n_series), self
+            return
+        size = max(DENSE // self.length, 1)
+        for begin in range(0, self.n_series, size):
+            some = slice(begin, min(begin + size, self.n_series))
+            yield some, self.take(np.arange(some.start, some.stop)).dense()
 
     def select(self, ids: Sequence) -> "Panel":
         """Take the series ``ids``, in that order."""
@@ -139,4 +178,5 @@ class Panel:
             ends=self.ends[columns], begins=self.begins[columns],
             holidays=tuple(self.holidays[i] for i in columns) if self.holidays else (),
             weights=None if self.weights is None else self.weights[columns],
+            at_least=None if self.at_least is None else self.at_least[:, columns],
         )  # fmt: skip

@@ -37,7 +37,7 @@ class SampledWindows:
         orders = [torch.randperm(series, generator=random) for _ in range(DRAWS)]
         # The last group of each way is filled up with series from its first one.
         groups = [torch.cat([order, order[: -series % size]]).view(-1, size) for order in orders]
-        weights = windows.count_targets().sum(1).cpu().double()
+        weights = windows.count_targets().cpu().double()
         return cls(windows, torch.cat(groups).to(windows.device), weights, count)
 
     def __len__(self) -> int:

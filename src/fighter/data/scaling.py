@@ -1,6 +1,6 @@
 """Scaling of series, fitted on the training rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
@@ -78,6 +78,13 @@ class Scaler:
             for name, array in self.state().items()
         }
         return Scaler(**picked)
+
+    @classmethod
+    def join(cls, parts: Sequence["Scaler"]) -> "Scaler":
+        """Join the scalers of some series each."""
+        states = [part.state() for part in parts]
+        joined = {name: np.concatenate([s[name] for s in states], -1) for name in states[0]}
+        return cls(**joined)
 
     def state(self) -> dict[str, np.ndarray]:
         """Return arrays from which :meth:`from_state` makes the same scaler."""

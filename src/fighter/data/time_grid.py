@@ -12,6 +12,7 @@ from .frequency import Frequency
 from .layout import Layout, read_numbers
 from .notes import DataNote, Locator
 from .open_week import DAY, DAYS
+from .ragged import Ragged, Spans, count_in_rows, ragged, true_rows
 
 Rows = np.ndarray | slice  # row numbers, or all rows
 
@@ -31,13 +32,19 @@ class TimeGrid:
     times: np.ndarray  # int64 [T]
     kept: np.ndarray  # int64: the first row of each slot
     slots: np.ndarray  # int64: the slots of these rows, numbered step by step
-    present: np.ndarray  # bool [T, N or 1]: whether the table has a row
+    # bool [T, N or 1]: whether the table has a row; ragged if most series are short
+    present: np.ndarray
     duplicates: np.ndarray  # int64 [T, N or 1]: number of rows beyond the first
     notes: tuple[DataNote, ...] = ()  # on rows that were left out or moved
 
     @classmethod
-    def of(cls, layout: Layout, freq: Frequency, inferred: bool = False) -> "TimeGrid":
-        """Find the grid of a table at frequency ``freq``, which may have been ``inferred``."""
+    def of(
+        cls, layout: Layout, freq: Frequency, inferred: bool = False, sparse: bool = False
+    ) -> "TimeGrid":
+        """Find the grid of a table at frequency ``freq``, which may have been ``inferred``.
+
+        ``sparse`` says that most steps of a series may be without a row.
+        """
         start = freq.start(layout.times)
         rows, steps, notes = _place_rows(layout, freq, start)
         start, steps = int(freq.range(start, 1, int(steps.min()))[0]), steps - steps.min()
@@ -45,7 +52,10 @@ class TimeGrid:
         width = len(layout.ids)
         _check_gaps(layout, rows, steps, freq, inferred)
         _check_order(layout, rows, steps, freq)
+        spans = None if sparse else _spans(layout, rows, steps, length)
         cells, values = length * width, layout.targets.size
+        if spans is not None:
+            cells = int(spans.counts.sum())
         if cells > _LARGEST_GRID and cells > 100 * values:
             ends = f"from {freq.show(start)} to {freq.show(int(layout.times.max()))}"
             size = f"{length} steps for {width} series, but the table has only {values} values"
@@ -54,20 +64,33 @@ class TimeGrid:
             raise FighterError(reason, argument="freq", value=str(freq))
         slots, columns = steps, 1  # a row of a wide table fills all series of its step
         if layout.series is not None:
-            slots, columns = steps * width + layout.series[rows], width
-        counts = np.bincount(slots, minlength=length * columns).reshape(length, columns)
+            columns = width
+            if spans is None:
+                slots = steps * width + layout.series[rows]
+            else:
+                slots = spans.slots(steps, layout.series[rows])
+        flat = np.bincount(slots, minlength=length * columns if spans is None else 0)
+        counts = flat.reshape(length, columns) if spans is None else ragged(flat, spans)
         kept = np.arange(len(slots))
-        if counts.max() > 1:
+        if flat.max() > 1:
             kept = first_rows(slots)
             notes += layout.check_repeats(rows, slots, kept)
         times = freq.range(start, length)
         duplicates, present = np.maximum(counts - 1, 0), counts > 0
         if inferred:
             _check_ends(layout, rows, steps, present, freq)
-        if layout.series is not None:
+        if layout.series is not None and not sparse:
             notes += _check_steps(layout, times, present, freq)
         original = kept if isinstance(rows, slice) else rows[kept]
         return cls(times, original, slots[kept], present, duplicates, tuple(notes))
+
+    def place_targets(self, targets: np.ndarray) -> np.ndarray:
+        """Place targets ``[rows, 1 or N]`` on the grid: ``[T, N]``, NaN where there is no row."""
+        if not isinstance(self.present, Ragged):
+            return self.place(targets).reshape(len(self.times), -1)
+        placed = np.full(self.present.cells.shape, np.nan)
+        placed[self.slots] = targets[self.kept, 0]
+        return ragged(placed, self.present.spans, np.nan)
 
     def place(self, cells: np.ndarray) -> np.ndarray:
         """Place cells ``[rows, K]`` on the grid: ``[T, N or 1, K]``, NaN where there is no row."""
@@ -75,6 +98,21 @@ class TimeGrid:
         placed = np.full((length * columns, cells.shape[1]), np.nan)
         placed[self.slots] = cells[self.kept]
         return placed.reshape(length, columns, -1)
+
+
+def _spans(layout: Layout, rows: Rows, steps: np.ndarray, length: int) -> Spans | None:
+    """Return the rows of each series, if that takes much less room than the whole grid.
+
+    Covariates, which may have rows after the last target, take the whole grid.
+    """
+    if layout.series is None or layout.covariates:
+        return None
+    series, width = layout.series[rows], len(layout.ids)
+    begins, ends = np.full(width, length), np.zeros(width, np.int64)
+    np.minimum.at(begins, series, steps)
+    np.maximum.at(ends, series, steps + 1)
+    spans = Spans.of(np.minimum(begins, ends), ends, length)
+    return spans if spans.worthwhile else None
 
 
 def _place_rows(
@@ -177,7 +215,8 @@ def _check_ends(
 ) -> None:
     """Refuse a few rows far from the others of a series that has no other gaps."""
     counts = present.sum(axis=0)
-    first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
+    first, last = true_rows(present)
+    last = last + 1
     far = np.maximum(_FAR, counts / 4)
     for column in np.flatnonzero((counts >= _ENOUGH) & (last - first - counts >= far)):
         places = np.flatnonzero(present[:, column])
@@ -209,7 +248,8 @@ def _check_steps(
 ) -> list[DataNote]:
     """Refuse a series whose own step is much longer than that of the table; describe others."""
     counts = present.sum(axis=0)
-    first, last = present.argmax(axis=0), len(present) - present[::-1].argmax(axis=0)
+    first, last = true_rows(present)
+    last = last + 1
     double = []
     for series in np.flatnonzero((counts > 5) & (2 * counts <= last - first + 1)):
         gaps = np.diff(np.flatnonzero(present[:, series]))
@@ -243,7 +283,7 @@ def _idle_days(times: np.ndarray, present: np.ndarray, freq: Frequency) -> tuple
     if str(freq.every) != "D" or freq.count not in (1, DAY):
         return "", np.zeros(0, np.int64)
     days = (times // DAY + 3) % 7  # 1970-01-01 was a Thursday
-    counts = np.stack([present[days == day].sum(axis=0) for day in range(7)])  # [7, N]
+    counts = np.stack([count_in_rows(present, days == day) for day in range(7)])  # [7, N]
     known = np.unique(days)
     idle = counts[known] == 0
     most = counts.max(axis=0)

@@ -9,8 +9,10 @@ from torch import Generator, Tensor
 
 from .._typing import Bool, Float, Int
 from ..errors import FighterError, check_count
+from .ragged import RaggedTensor, take_series
 
 # Most values and windows in a forward pass: a wide network needs hundreds of bytes per value.
+COUNTED = 4096  # series whose targets are counted together
 MOST_AT_ONCE = {"cpu": (2**17, 256), "cuda": (2**22, 1024)}
 
 
@@ -29,6 +31,7 @@ class Batch(NamedTuple):
     floor: Tensor | None = None  # [2, N]: a lower bound of finished forecasts
     given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
     weights: Tensor | None = None  # [N]: weights of the series in training, of mean 1
+    at_least: Tensor | None = None  # [B, H, N]: lower bounds of targets, NaN where these are exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +41,8 @@ class Windows:
     Nothing is copied until :meth:`gather` makes a batch.
     """
 
-    values: Float[Tensor, "time series"]
-    observed: Bool[Tensor, "time series"] | None
+    values: Float[Tensor, "time series"] | RaggedTensor
+    observed: Bool[Tensor, "time series"] | RaggedTensor | None
     lookback: int
     horizon: int
     starts: Tensor  # int64 [windows]
@@ -50,6 +53,7 @@ class Windows:
     floor: Tensor | None = None  # [2, N]
     given_bounds: Tensor | None = None  # [2, N]
     weights: Tensor | None = None  # [N]
+    at_least: Tensor | None = None  # [T, N]: lower bounds of values, NaN where these are exact
     # int64 [2, N]: the first and the last row that a series' targets may begin at
     origins: Tensor | None = None
 
@@ -66,8 +70,8 @@ class Windows:
     @classmethod
     def over(
         cls,
-        values: Tensor,
-        observed: Tensor | None,
+        values: Tensor | RaggedTensor,
+        observed: Tensor | RaggedTensor | None,
         lookback: int,
         horizon: int,
         rows: slice = slice(None),
@@ -86,10 +90,12 @@ class Windows:
             rows_left = f"{max(stop - begin, 0)} rows ({begin} to {stop}) can be used"
             needed = f"lookback {lookback} + horizon {horizon} = {lookback + horizon}"
             raise FighterError(f"no window fits: {rows_left}, a window needs {needed}")
-        # The fast path gathers no masks.
-        mask = None if observed is None or bool(observed.all()) else observed.contiguous()
         starts = torch.arange(begin, end, stride, device=values.device)
-        return cls(values.contiguous(), mask, lookback, horizon, starts, **rest)
+        if isinstance(values, Tensor) and not isinstance(observed, RaggedTensor):
+            # The fast path gathers no masks.
+            mask = None if observed is None or bool(observed.all()) else observed.contiguous()
+            values, observed = values.contiguous(), mask
+        return cls(values, observed, lookback, horizon, starts, **rest)
 
     def within(self, rows: slice) -> "Windows":
         """Take the windows whose targets lie in ``rows``, over the same tensors."""
@@ -98,19 +104,37 @@ class Windows:
         inside = (target >= first) & (target + self.horizon <= stop)
         return replace(self, starts=self.starts[inside])
 
-    def count_targets(self) -> Int[Tensor, "windows series"]:
-        """Count the targets of each series in each window."""
+    def count_targets(self) -> Int[Tensor, "windows"]:
+        """Count the targets in each window."""
+        middle = self.starts + self.lookback
+        if self.observed is None and self.origins is None:
+            return middle.new_full((len(middle),), self.horizon * self.values.shape[1])
+        total = torch.zeros_like(middle)
+        for some in torch.arange(self.values.shape[1], device=self.device).split(COUNTED):
+            total += self.targets_of(some).sum(1)
+        return total
+
+    def targets_of(self, series: Int[Tensor, "some"]) -> Int[Tensor, "windows some"]:
+        """Count the targets of some series in each window."""
         middle = self.starts + self.lookback
         if self.observed is None:
-            counts = middle.new_full((len(middle), self.values.shape[1]), self.horizon)
+            counts = middle.new_full((len(middle), len(series)), self.horizon)
         else:
-            so_far = self.observed.int().cumsum(0, dtype=torch.int32)
+            so_far = take_series(self.observed, series).cumsum(0, dtype=torch.int32)
             so_far = torch.cat([torch.zeros_like(so_far[:1]), so_far])
             counts = so_far[middle + self.horizon] - so_far[middle]
         if self.origins is not None:
-            first, last = self.origins
+            first, last = self.origins[:, series]
             counts = counts * ((middle[:, None] >= first) & (middle[:, None] <= last))
         return counts
+
+    def observed_rows(self) -> Bool[Tensor, "time"]:
+        """Tell in which rows any series is observed."""
+        if self.observed is None:
+            return torch.ones(len(self.values), dtype=torch.bool, device=self.device)
+        if isinstance(self.observed, Tensor):
+            return self.observed.any(1)
+        return self.observed.any_row()
 
     def thin(self, most: int) -> "Windows":
         """Take at most so many windows, evenly spread."""
@@ -141,12 +165,14 @@ class Windows:
             return None if rows is None else rows[:, series.to(rows.device)]
 
         return replace(
-            self, values=self.values[:, series], observed=part(self.observed),
+            self, values=take_series(self.values, series),
+            observed=None if self.observed is None else take_series(self.observed, series),
             past_covariates=part(self.past_covariates),
             future_covariates=part(self.future_covariates),
             bounds=part(self.bounds), floor=part(self.floor),
             given_bounds=part(self.given_bounds), origins=part(self.origins),
             weights=None if self.weights is None else self.weights[series],
+            at_least=part(self.at_least),
         )  # fmt: skip
 
     def gather(self, index: Tensor, series: Tensor | None = None) -> Batch:
@@ -173,6 +199,7 @@ class Windows:
             _part(self.bounds, series), _part(self.floor, series),
             _part(self.given_bounds, series),
             self.weights if self.weights is None or series is None else self.weights[series],
+            _cut(self.at_least, start + self.lookback, self.horizon, series),
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:
@@ -203,11 +230,13 @@ def _part(rows: Tensor | None, series: Tensor | None) -> Tensor | None:
 
 
 @overload
-def _cut(rows: Tensor, start: Tensor, size: int, series: Tensor | None = None) -> Tensor: ...
+def _cut(
+    rows: Tensor | RaggedTensor, start: Tensor, size: int, series: Tensor | None = None
+) -> Tensor: ...
 @overload
 def _cut(rows: None, start: Tensor, size: int, series: Tensor | None = None) -> None: ...
 def _cut(
-    rows: Tensor | None, start: Tensor, size: int, series: Tensor | None = None
+    rows: Tensor | RaggedTensor | None, start: Tensor, size: int, series: Tensor | None = None
 ) -> Tensor | None:
     """Copy ``size`` rows from each ``start [B]``: ``[T, ...]`` to ``[B, size, ...]``.
 
@@ -216,8 +245,11 @@ def _cut(
     """
     if rows is None:
         return None
+    steps = start[:, None] + torch.arange(size, device=start.device)
+    if isinstance(rows, RaggedTensor):
+        series = torch.arange(rows.shape[1], device=rows.device) if series is None else series
+        return rows.gather(steps[..., None], series)
     if series is not None:
-        steps = start[:, None] + torch.arange(size, device=start.device)
         return rows[steps[..., None], series]
     shape = (len(rows) - size + 1, size, *rows.shape[1:])
     return rows.as_strided(shape, (rows.stride(0), *rows.stride()))[start]

@@ -77,17 +77,21 @@ def calibrate(
     return shifts.nan_to_num(0.0) + allowance, count
 
 
-def adjust(y: Forecast, conformal_shifts: Shifts, quantile_levels: Sequence[float]) -> Forecast:
+def adjust(
+    y: Forecast, conformal_shifts: Shifts, quantile_levels: Sequence[float], *, mean: bool = False
+) -> Forecast:
     """Add the conformal shifts to the quantiles of a forecast, and sort them around the point.
 
-    The lower half of the quantiles is at most the point forecast, the upper half at least.
+    The lower half of the quantiles is at most the point forecast, the upper half at least. The
+    median is the point forecast, unless that is a ``mean``.
     """
     point = y[..., :1]
     quantiles = (y[..., 1:] + conformal_shifts.to(y) * _interval_width(y)).sort(-1).values
     low = torch.minimum(quantiles, point)
     high = torch.maximum(quantiles, point)
     levels = torch.tensor(quantile_levels, device=y.device)
-    quantiles = torch.where(levels < 0.5, low, torch.where(levels > 0.5, high, point))
+    middle = quantiles if mean else point
+    quantiles = torch.where(levels < 0.5, low, torch.where(levels > 0.5, high, middle))
     return torch.cat([point, quantiles], -1)
 
 

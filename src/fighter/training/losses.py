@@ -20,8 +20,9 @@ POINT = {"mae": torch.abs, "mse": torch.square}
 def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> Loss:
     """Make the loss of a forecast: point loss of output 0, pinball loss of the others, averaged.
 
-    The loss takes the forecast, the target, where the target is observed, and weights of the
-    series; with weights, the number of terms is their sum.
+    The loss takes the forecast, the target, where the target is observed, weights of the series
+    (then the number of terms is their sum), and lower bounds of targets that are not known exactly,
+    NaN for the others. A forecast above a lower bound has no error.
 
     Args:
         point: loss of the point forecast, "mae" or "mse".
@@ -39,8 +40,12 @@ def make_loss(point: str, quantiles: Sequence[float], discount: float = 0.0) -> 
         target: Float[Tensor, "batch horizon series"],
         observed: Bool[Tensor, "batch horizon series"] | None,
         weights: Float[Tensor, "series"] | None = None,
+        at_least: Float[Tensor, "batch horizon series"] | None = None,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         error = target[..., None] - forecast
+        if at_least is not None:  # a forecast above a lower bound may be right
+            short = (at_least.nan_to_num()[..., None] - forecast).clamp(min=0)
+            error = torch.where(at_least.isnan()[..., None], error, short)
         parts = POINT[point](error[..., :1])
         if len(quantiles):
             nonlocal levels
@@ -80,6 +85,6 @@ def forecast_objective(
     def objective(network: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
         forecast = network(batch, batch.start + start_step, per_member).float()
         forecast = straight_through_clamp(forecast, batch)
-        return loss(forecast, batch.future, batch.future_observed, batch.weights)
+        return loss(forecast, batch.future, batch.future_observed, batch.weights, batch.at_least)
 
     return objective

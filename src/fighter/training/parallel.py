@@ -7,7 +7,7 @@ are asked to train together there is one, and the methods here change nothing.
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -78,6 +78,26 @@ class World:
         if self.size > 1:
             dist.all_reduce(total)
         return total
+
+    def gather(self, make: Callable[[], Any]) -> list[Any]:
+        """Return what each process makes, in the order of ranks; raise the first error of any."""
+        error = own = None
+        try:
+            own = make()
+        except FighterError as raised:
+            error = raised
+        host: Any = dist.new_group(backend="gloo")  # a GPU has no room to pass tables on
+        parts = []
+        for rank in range(self.size):
+            box = [(own, error) if rank == self.rank else None]
+            dist.broadcast_object_list(box, rank, host)
+            assert box[0] is not None
+            made, failed = box[0]
+            if failed is not None:
+                raise failed
+            parts.append(made)
+        dist.destroy_process_group(host)
+        return parts
 
     def wait(self) -> None:
         """Block until every process reaches this point."""
