@@ -571,7 +571,7 @@ def test_errors_of_a_random_walk_grow_with_the_root_of_the_step():
 @pytest.mark.parametrize("settings", [{}, {"adjacency": "cosine", "members": 2}])
 def test_a_forecast_weighs_the_halves_of_the_members(settings):
     made = tiny(cycle=None, **settings).fit(waves(90))
-    network, fitted = made.network, made.fitted
+    network, fitted = made.fitted.network, made.fitted
     assert network.halves
     assert len(network.reverting) == (1 if settings else 2)
     assert ((network.reverting >= 0) & (network.reverting <= 1)).all()
@@ -626,7 +626,8 @@ def test_validation_rows_are_learned_unless_they_were_given(given):
         tiny(validation=given, max_epochs=1, smoothing=True).fit(table) for table in (df, changed)
     )
     assert first.plan.learn_all == (given is None)
-    weights = zip(first.network.core.parameters(), second.network.core.parameters(), strict=True)
+    cores = (each.fitted.network.core.parameters() for each in (first, second))
+    weights = zip(*cores, strict=True)
     assert all(torch.equal(a, b) for a, b in weights) == (given is not None)
 
 

@@ -24,7 +24,7 @@ def test_get_params_makes_an_equal_forecaster():
     for name, value in model.get_params(deep=False).items():
         assert getattr(clone, name) is value
     assert list(model.get_params(deep=False)) == list(inspect.signature(Forecaster).parameters)
-    assert len(inspect.signature(Forecaster).parameters) <= 24
+    assert len(inspect.signature(Forecaster).parameters) <= 27
 
 
 def test_deep_parameters_reach_into_model_frame_and_training():
@@ -233,11 +233,12 @@ def test_the_same_seed_gives_the_same_weights():
     first, second = tiny(dropout=0.3), tiny(dropout=0.3)
     assert first.fit(waves(60)) is first
     second.fit(waves(60))
-    assert same_weights(first.network, second.network)
+    assert same_weights(first.fitted.network, second.fitted.network)
     assert first.history == second.history
     assert first.predict().equals(second.predict())
     once = first.predict()
-    assert same_weights(first.fit(waves(60)).network, second.network)  # a second fit starts again
+    first.fit(waves(60))  # a second fit starts again
+    assert same_weights(first.fitted.network, second.fitted.network)
     assert first.predict().equals(once)
 
 
@@ -265,13 +266,14 @@ def test_warm_start_continues_from_the_weights():
 @pytest.mark.parametrize("warm_start", [False, True])
 def test_a_failed_fit_leaves_the_model_as_it_was(warm_start):
     model = tiny(level=[80], smoothing=False).fit(waves(60))
-    before, weights = model.predict(), {k: v.clone() for k, v in model.network.state_dict().items()}
+    network = model.fitted.network
+    before, weights = model.predict(), {k: v.clone() for k, v in network.state_dict().items()}
     model.set_params(training__lr=1e30, training__ema=0.0)
     with pytest.raises(FighterError, match=r"loss became (nan|inf) in epoch"):
         model.fit(waves(80), warm_start=warm_start)
     settings = tiny(level=[80], smoothing=False).get_params(deep=False)
     assert model.set_params(**settings).predict().equals(before)
-    assert all((model.network.state_dict()[k] == v).all() for k, v in weights.items())
+    assert all((model.fitted.network.state_dict()[k] == v).all() for k, v in weights.items())
     with pytest.raises(FighterError, match="series 'a' has 8 points"):
         model.fit(waves(8), warm_start=warm_start)
     assert model.predict().equals(before)

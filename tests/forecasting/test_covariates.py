@@ -215,7 +215,8 @@ def test_static_covariates_numeric_and_categorical():
         [(name, *row) for name, row in kinds.items()], columns=["unique_id", "kind", "size"]
     )
     history, truth = cut(df, 6)
-    settings = {**SETTINGS, "adjacency": "cosine"}
+    alone = {"smoothing": False, "pretrained": False}  # the network, which static covariates reach
+    settings = {**SETTINGS, "adjacency": "cosine", **alone}
     with_static = tiny(future=["switch"], **settings).fit(history, static=static)
     without = tiny(future=["switch"], **settings).fit(history)
     future = truth.drop(columns="y")

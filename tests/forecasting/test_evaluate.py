@@ -136,9 +136,9 @@ def test_cross_validation_columns_and_windows(backend):
 def test_cross_validation_does_not_change_the_model():
     df = waves(70)
     model = tiny().fit(df)
-    before, network = model.predict(), model.network
+    before, network = model.predict(), model.fitted.network
     model.cross_validation(df, n_windows=2)
-    assert model.network is network
+    assert model.fitted.network is network
     assert model.predict().equals(before)
 
 
@@ -166,7 +166,7 @@ def test_refit_learns_from_the_rows_between_cutoffs():
     by_hand = tiny().fit(df[df.ds <= cutoff])
     assert np.allclose(moving[moving.cutoff == cutoff].Fighter, by_hand.predict().Fighter)
     first = tiny().fit(df[df.ds <= still.cutoff.min()])
-    assert not same_weights(first.network, by_hand.network)
+    assert not same_weights(first.fitted.network, by_hand.fitted.network)
 
 
 def test_cross_validation_fills_no_covariate_from_after_the_cutoff():

@@ -31,7 +31,7 @@ def test_the_network_rests_in_eval_mode_after_fit_and_load(dropping, tmp_path):
     dropping.save(tmp_path / "model")
     loaded = Forecaster.load(tmp_path / "model")
     for model in (dropping, loaded):
-        assert not any(module.training for module in model.network.modules())
+        assert not any(module.training for module in model.fitted.network.modules())
 
 
 def test_forecasts_from_many_threads_are_equal(dropping):
@@ -88,7 +88,7 @@ def test_the_number_of_threads_does_not_change_the_weights(model):
         states = []
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            states.append(small(model).fit(waves()).network.state_dict())
+            states.append(small(model).fit(waves()).fitted.network.state_dict())
     finally:
         torch.set_num_threads(before)
     for name, one in states[0].items():

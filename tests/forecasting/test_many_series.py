@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fighter import Forecaster, Training
-from fighter.forecasting import autoconfig, fit, fitted
+from fighter import Forecaster, Frame, Training
+from fighter.data import panel as panels
+from fighter.data import ragged
+from fighter.forecasting import autoconfig, fit, fitted, reaction
 from fighter.models import DLinear, Fighter
 
 FEW = Training(max_epochs=1)
@@ -49,8 +51,8 @@ def model(table):
 def test_a_step_takes_some_series(model):
     plan = model.plan
     assert (plan.series_at_once, plan.model.adjacency, plan.cycle) == (8, "none", None)
-    assert model.network.core.series_apart
-    assert not model.network.core.series_specific
+    assert model.fitted.network.core.series_apart
+    assert not model.fitted.network.core.series_specific
     assert len(model.fitted.blend.share) == len(model.fitted.conformal_shifts) == 30
 
 
@@ -103,7 +105,7 @@ def test_evaluate_and_cross_validation(model, table):
 def test_other_models_train_on_some_series(table, config, apart):
     model = Forecaster(7, model=config, training=FEW, verbose=False).fit(table)
     assert model.plan.series_at_once == 8
-    assert model.network.core.series_apart == apart
+    assert model.fitted.network.core.series_apart == apart
     assert np.isfinite(model.predict().iloc[:, 2]).all()
 
 
@@ -111,4 +113,69 @@ def test_weights_that_belong_to_series_see_all_of_them(table):
     config = Fighter(adjacency="lazy", members=1)
     model = Forecaster(7, model=config, training=FEW, verbose=False).fit(table)
     assert model.plan.series_at_once == 0
-    assert model.network.core.series_specific
+    assert model.fitted.network.core.series_specific
+
+
+def staggered() -> pd.DataFrame:
+    """Return items that are sold for 60 or 100 of 300 weeks; some rows and cells are missing."""
+    random, weeks = np.random.default_rng(0), pd.date_range("2018-01-01", periods=300, freq="W-MON")
+    parts = []
+    for i in range(24):
+        begin, rows = (0, 70, 200)[i % 3], 100 if i % 3 else 60
+        y = random.poisson(20 + 10 * np.sin(2 * np.pi * np.arange(begin, begin + rows) / 52))
+        y[: 3 * (i % 2)] = 0
+        part = pd.DataFrame(
+            {"unique_id": f"item{i}", "ds": weeks[begin : begin + rows], "y": y * 1.0}
+        )
+        part.loc[part.index[[30, -1]], "y"] = [np.nan, np.nan] if i % 7 == 0 else [5, 6]
+        parts.append(part.drop(part.index[[20, 21, 40]]) if i % 5 == 0 else part)
+    return pd.concat(parts, ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"leading_zeros": False}, {"frame": Frame(smoothing=True)}],
+    ids=["plain", "leading zeros", "smoothing"],
+)
+def test_a_mostly_empty_grid_is_not_stored(monkeypatch, tmp_path, options):
+    """Fits and forecasts, also of later rows, are the same to the last digit."""
+    df = staggered()
+    later = df.groupby("unique_id").tail(6).assign(ds=lambda t: t.ds + pd.Timedelta(weeks=6))
+    new = df[df.unique_id == "item9"].assign(unique_id="new")
+    later = pd.concat([later[later.unique_id != "item3"], new])
+    sizes = pd.DataFrame({"unique_id": [f"item{i}" for i in range(24)], "size": np.arange(24.0)})
+    found = []
+    for dense in (10**9, 1500):
+        monkeypatch.setattr(ragged, "DENSE", dense)
+        monkeypatch.setattr(panels, "DENSE", dense)
+        plain = {"lookback": 24, "validation": 20, "level": [80], "verbose": False}
+        model = Forecaster(4, model=DLinear(), training=FEW, **plain, **options)
+        model.fit(df, static=None if options else sizes)
+        assert model.fitted.context.ragged == (dense == 1500)
+        model.save(tmp_path / str(dense))
+        model = Forecaster.load(tmp_path / str(dense))
+        known = None if options else pd.concat([sizes, sizes[:1].assign(unique_id="new")])
+        found.append([model.predict(), model.predict(later, static=known)])
+        if not options:
+            found[-1].append(model.evaluate(df))
+        else:
+            found[-1].append(model.explain(unique_id="item4").edges(top=5))
+    for one, other in zip(*found, strict=True):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+
+
+def test_what_if_takes_some_series_at_a_time(model, table, monkeypatch):
+    changes = {"item7": "+20%", ("item5", "2024-03-10"): 90.0}
+    monkeypatch.setattr(reaction, "SERIES_AT_ONCE", 7)
+    some = model.what_if(None, changes)
+    monkeypatch.setattr(reaction, "SERIES_AT_ONCE", 700)
+    whole = model.what_if(None, changes)
+    assert set(some.parts) == set(whole.parts)
+    for name, part in whole.parts.items():
+        np.testing.assert_allclose(some.parts[name], part, rtol=1e-4, atol=1e-6)
+    moved = np.abs(some.difference).max(0) > 0
+    assert {name for name, yes in zip(some.before.ids, moved, strict=True) if yes} == {
+        "item5", "item7"
+    }  # fmt: skip
+    point = model.forecast().point
+    np.testing.assert_allclose(some.before.point, point, rtol=2e-5, atol=2e-4)

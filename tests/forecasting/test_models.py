@@ -39,7 +39,7 @@ def test_given_settings_reach_the_network(model):
 
 def test_members_reach_the_network():
     model = fit("fighter", members=2, width=8)
-    assert model.network.core.members == 2
+    assert model.fitted.network.core.members == 2
     assert model.plan.model.width == 8
 
 
@@ -76,7 +76,7 @@ def test_reversion_is_learned_where_levels_revert():
     )
     best, other = (min(r["validation"] for r in m.history) for m in (with_it, without))
     assert best < 0.95 * other
-    pull = with_it.network.reversion.pull[0, :, 0]
+    pull = with_it.fitted.network.reversion.pull[0, :, 0]
     assert 0 < pull[0] < pull[11] < pull[23] < 1
 
 
@@ -111,7 +111,7 @@ def test_untrained_models_have_no_parameters():
 def test_nothing_around_an_untrained_model_is_trained(model):
     df = waves(48).assign(known=1.0)
     fitted = fit(model, df, cycle=4, future=["known"])
-    assert not list(fitted.network.parameters())
+    assert not list(fitted.fitted.network.parameters())
     assert len(fit(model, max_epochs=None).history) == (model != "pretrained")
     other = fitted.predict(waves(20, ids=("x",)).assign(known=0.0), future=future(20, "x"))
     assert other.unique_id.tolist() == ["x"] * 3

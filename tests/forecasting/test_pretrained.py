@@ -11,6 +11,7 @@ from fighter import FighterError, Forecaster, Frame
 from fighter.forecasting import blend as blending
 from fighter.forecasting import fit as fitting
 from fighter.forecasting.blend import make_blend
+from fighter.models import Pretrained
 from fighter.models.zero_shot import zero_shot
 
 from ..tables import CONVERT, tail, waves
@@ -22,7 +23,8 @@ QUIET = pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 
 
 def zero(horizon: int = 6, **settings) -> Forecaster:
-    return Forecaster(horizon, model="pretrained", verbose=False, device="cpu", **settings)
+    settings = {"model": "pretrained", "verbose": False, "device": "cpu"} | settings
+    return Forecaster(horizon, **settings)
 
 
 def alone(model: Forecaster, share: float = 1.0) -> Forecaster:
@@ -115,7 +117,7 @@ def test_the_order_of_the_series_does_not_matter():
 
 @pytest.fixture(scope="module")
 def fitted() -> Forecaster:
-    return zero(level=[80]).fit(waves(240))
+    return zero(level=[80], model=Pretrained(tune=False)).fit(waves(240))
 
 
 def test_fit_weighs_it_with_smoothing(fitted):
@@ -220,9 +222,9 @@ def test_later_rows_do_not_change_the_forecasts_of_earlier_ones():
 def test_it_is_asked_on_few_windows_and_the_others_on_all(monkeypatch):
     made = []
 
-    def keep(plan, network, scaler, training, rehearsal, prior, start_step):
+    def keep(plan, network, scaler, training, rehearsal, *rest):
         made.append(rehearsal)
-        return make_blend(plan, network, scaler, training, rehearsal, prior, start_step)
+        return make_blend(plan, network, scaler, training, rehearsal, *rest)
 
     monkeypatch.setattr(blending, "TOKENS", {"cpu": 1})
     monkeypatch.setattr(fitting, "make_blend", keep)

@@ -40,7 +40,7 @@ def test_a_given_season_replaces_that_of_the_frequency():
     assert (panel.freq.season, str(panel.freq)) == ((8, 3), "h")
     assert to_panel(waves(200), scheme=panel.scheme).freq.season == (8, 3)
     assert Frequency.parse("h").with_season(None).season == (24, 168)
-    assert naive(season=1).fit(waves(200)).network.core.period == 1
+    assert naive(season=1).fit(waves(200)).fitted.network.core.period == 1
 
 
 def test_the_cycle_is_chosen_among_the_given_seasons():
@@ -59,7 +59,7 @@ def test_look_back_and_discount_follow_the_given_season():
 
 def test_seasonal_naive_looks_back_a_whole_given_season():
     model = naive(season=150).fit(counted())
-    assert (model.plan.lookback, model.network.core.period) == (150, 150)
+    assert (model.plan.lookback, model.fitted.network.core.period) == (150, 150)
     with pytest.raises(FighterError) as error:
         naive(season=194).fit(counted())
     assert error.value.argument == "season"
@@ -69,10 +69,10 @@ def test_seasonal_naive_looks_back_a_whole_given_season():
 def test_seasonal_naive_looks_back_a_season_of_a_short_table():
     table = waves(40, ids=("a",), freq="MS")
     model = naive().fit(table)
-    assert (model.plan.lookback, model.network.core.period) == (12, 12)
+    assert (model.plan.lookback, model.fitted.network.core.period) == (12, 12)
     assert model.predict().SeasonalNaive.tolist() == table.y.tolist()[-12:-5]
-    assert naive(lookback=8).fit(table).network.core.period == 1
-    assert naive().fit(table.head(24)).network.core.period == 1  # too few rows
+    assert naive(lookback=8).fit(table).fitted.network.core.period == 1
+    assert naive().fit(table.head(24)).fitted.network.core.period == 1  # too few rows
 
 
 def test_opening_hours_repeat_the_last_day():

@@ -48,12 +48,13 @@ def test_every_model_predicts_bit_equally_after_loading(tmp_path, model):
     state = torch.get_rng_state()
     after = Forecaster.load(tmp_path / "m")
     assert torch.equal(torch.get_rng_state(), state)  # no weights are drawn
-    assert same_weights(before.network, after.network)
+    assert same_weights(before.fitted.network, after.fitted.network)
     assert after.predict().equals(before.predict())
     assert after.predict(waves(90)).equals(before.predict(waves(90)))
     assert after.evaluate(df).equals(before.evaluate(df))
     assert after.get_params() == before.get_params()
-    assert next(iter(after.network.state_dict().values()), torch.zeros(1)).device.type == "cpu"
+    weights = after.fitted.network.state_dict().values()
+    assert next(iter(weights), torch.zeros(1)).device.type == "cpu"
     after.save(tmp_path / "again")  # a copy of a copy is the same
     assert (tmp_path / "again" / CONFIG).read_text() == (tmp_path / "m" / CONFIG).read_text()
     for name in [f.name for f in fields(MODELS[model]) if f.type in (int, int | None)]:

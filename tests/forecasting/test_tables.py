@@ -198,7 +198,7 @@ def test_values_that_are_not_observed_do_not_matter():
         df.loc[df.index % 5 == 2, "y"] = mark
         model = tiny(missing_values=[mark], level=[80]).fit(df)
         fits.append((model, model.predict(), model.evaluate(df)))
-    assert same_weights(fits[0][0].network, fits[1][0].network)
+    assert same_weights(fits[0][0].fitted.network, fits[1][0].fitted.network)
     assert fits[0][1].equals(fits[1][1])
     assert fits[0][2].equals(fits[1][2])
 

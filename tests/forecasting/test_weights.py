@@ -43,8 +43,9 @@ def test_a_series_without_weight_is_not_learned():
         changed = df.assign(y=df.y.where(df.unique_id == "a", 10 + factor * (df.y - 10)))
         model = small("linear", cycle=None, reversion=False)
         fits.append(model.fit(changed, weights={"a": 1, "b": 0}))
-    assert same_weights(fits[0].network, fits[1].network)
-    assert not same_weights(fits[0].network, small("linear", cycle=None).fit(df).network)
+    assert same_weights(fits[0].fitted.network, fits[1].fitted.network)
+    plain = small("linear", cycle=None).fit(df)
+    assert not same_weights(fits[0].fitted.network, plain.fitted.network)
 
 
 def test_equal_weights_change_next_to_nothing():

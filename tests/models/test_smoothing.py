@@ -287,7 +287,7 @@ def test_the_parts_add_up_to_the_forecast(name, which):
     seen[hidden] = False
     x = x * seen
     reference = {"mean": float(x[seen].mean()), "last": float(x[seen][-1]), "zero": 0.0}[which]
-    path, bias, parts = Attribution(x[:, None], seen[:, None], [4], 6).split(0, reference)
+    path, bias, parts, _ = Attribution(x[:, None], seen[:, None], [4], 6).split(0, reference)
     assert parts.shape == (6, len(x))
     expected = smooth(x[:, None], seen[:, None], [4], 6).point[0, :, 0]
     size = float(x.abs().max())
@@ -349,3 +349,24 @@ def test_parts_add_up_with_what_is_usual_on_the_table():
     parts = Attribution(x, all_seen(x), [], 6, prior).split(3, 1.0)
     direct = smooth(x, all_seen(x), [], 6, None, prior).point[0, :, 3]
     torch.testing.assert_close(1.0 + parts.bias + parts.past.sum(1), direct)
+
+
+def test_threads_that_share_the_series_change_nothing(monkeypatch):
+    monkeypatch.setattr(local, "SERIES_AT_ONCE", 3)
+    random = torch.Generator().manual_seed(0)
+    values = torch.rand(40, 8, generator=random, dtype=torch.float64).cumsum(0)
+    observed = torch.rand(40, 8, generator=random) < 0.9
+    rows = torch.tensor([25, 40])
+    one, three = (smooth(values, observed, (4,), 3, rows, workers=w) for w in (1, 3))
+    for part, other in zip(one[:6], three[:6], strict=True):
+        assert torch.equal(part, other)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_single_step_is_forecast():
+    """It has a single anchor, which must not be taken for two kinds of errors."""
+    x = panel(40)
+    one, two = (
+        smooth(x, all_seen(x), (4,), horizon, torch.tensor([20, 40])).point for horizon in (1, 2)
+    )
+    assert one.shape == (2, 1, 3)
+    torch.testing.assert_close(one[:, 0], two[:, 0], rtol=0.1, atol=0.1)

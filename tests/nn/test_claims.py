@@ -92,6 +92,17 @@ def test_an_encoder_that_is_not_equivalent_is_not_converted(option):
         to_fighter(encoder)
 
 
+@pytest.mark.parametrize(
+    "module",
+    [torch.nn.TransformerEncoderLayer(8, 2), torch.nn.MultiheadAttention(8, 2)],
+    ids=lambda module: type(module).__name__,
+)
+def test_torch_encoders_are_refused_with_what_can_be_converted(module):
+    with pytest.raises(FighterError, match=r"fighter\.nn\.TransformerEncoder without") as error:
+        to_fighter(module)
+    assert error.value.argument == "encoder"
+
+
 def test_kappa_1_has_no_attention_and_no_gradient_to_it():
     q, k, block = (torch.randn(1, 1, 5, 4, requires_grad=True) for _ in range(3))
     y = multi_hop(q, k, [block])

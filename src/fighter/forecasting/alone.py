@@ -1,7 +1,5 @@
 """Forecasts of each series by itself: smoothing and the pretrained network, without training."""
 
-from contextlib import nullcontext
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -10,7 +8,8 @@ from .._typing import Bool, Int
 from ..data import Panel
 from ..models import Pretrained
 from ..models.autoregression import MEMORY
-from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth
+from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth, smooth_means
+from ..models.pretrained import PretrainedNet
 from ..models.widths import FACTORS
 from ..models.zero_shot import MOST_LINKED, zero_shot
 from ..training.parallel import one_thread
@@ -18,7 +17,6 @@ from .autoconfig import Plan
 
 PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
 ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
-FEW_SERIES = 256  # that smoothing takes on one thread
 
 
 def forecast_alone(
@@ -32,32 +30,40 @@ def forecast_alone(
     pretrained: bool,
     wanted: np.ndarray | None = None,
     wait: bool = True,
+    mean_prior: Prior | None = None,
+    tuned: PretrainedNet | None = None,
 ) -> Smoothed:
     """Forecast each series of a panel by itself after its first ``rows`` rows.
 
     ``smooths`` and ``pretrained`` say who forecasts. ``wanted`` says which series are forecast,
     bool ``[N]`` (default: all); nothing is known of the others. ``wait`` is that of
-    :func:`~fighter.training.parallel.one_thread`.
+    :func:`~fighter.training.parallel.one_thread`. With ``mean_prior``, means are forecast, too.
+    ``tuned`` is the pretrained network with other weights than those of the package.
     """
     first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
     linked = is_linked(plan, panel.n_series)
     if linked:
         wanted = None
     some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
-    values = torch.from_numpy(panel.values[first:until, some])
-    observed = torch.from_numpy(panel.observed[first:until, some])
+    values = torch.from_numpy(np.asarray(panel.values[first:until, some]))
+    observed = torch.from_numpy(np.asarray(panel.observed[first:until, some]))
     rows = rows.cpu() - first
     if smooths:
-        # Few series have no operation that is large enough to be shared among threads.
-        few = one_thread(wait=wait) if panel.n_series <= FEW_SERIES else nullcontext()
-        with few:
-            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior)
+        # No operation is large enough to be shared among threads; of many series, each takes some.
+        workers = torch.get_num_threads()
+        with one_thread(wait=wait):
+            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior, workers)
+            if mean_prior is not None:
+                mean = smooth_means(
+                    values, observed, plan.seasons, plan.horizon, rows, mean_prior, workers
+                )
+                done = done._replace(mean=mean)
     else:
         done = without_smoothing(observed, plan.horizon, rows)
     if pretrained:
         guess = zero_shot(
             values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
-            linked=linked,
+            linked=linked, mean=plan.point == "mean", tuned=tuned,
         )  # fmt: skip
         done = done._replace(zero_shot=guess)
     if wanted is not None:
@@ -72,7 +78,8 @@ def forecast_alone(
         guess = None if done.zero_shot is None else spread(done.zero_shot, axis=2)
         point, error, known, tested = (spread(each) for each in done[:4])
         factors = spread(done.factors, 1.0)
-        done = Smoothed(point, error, known, tested, done.rows, factors, guess)
+        mean = None if done.mean is None else spread(done.mean)
+        done = Smoothed(point, error, known, tested, done.rows, factors, guess, mean)
     return done._replace(rows=done.rows + first)
 
 
@@ -102,13 +109,17 @@ def no_prior(plan: Plan) -> Prior:
     return torch.ones(count_experts(plan.seasons, plan.horizon))
 
 
-def panel_prior(plan: Plan, panel: Panel) -> Prior:
-    """Learn the usual error of each expert from the last rows of (some of) the series."""
+def panel_prior(plan: Plan, panel: Panel, *, squared: bool = False) -> Prior:
+    """Learn the usual error of each expert from the last rows of (some of) the series.
+
+    ``squared`` stands for squared errors, for forecasts of the mean; few experts make these.
+    """
     rows = min(panel.length, MEMORY)
     some = np.unique(np.linspace(0, panel.n_series - 1, -(-PRIOR_CELLS // rows)).astype(int))
     values, observed = (
-        torch.from_numpy(each[-rows:, some]) for each in (panel.values, panel.observed)
+        torch.from_numpy(np.asarray(each[-rows:, some])) for each in (panel.values, panel.observed)
     )
-    most = EXPERTS if panel.n_series >= ENOUGH_SERIES else None
+    most = EXPERTS if squared or panel.n_series >= ENOUGH_SERIES else None
     with one_thread():
-        return learn_prior(values, observed, plan.seasons, plan.horizon, most).float()
+        found = learn_prior(values, observed, plan.seasons, plan.horizon, most, squared=squared)
+    return found.float()

@@ -53,7 +53,14 @@ class Plan:
     pretrained: bool = False  # weigh forecasts of the pretrained network, too
     network_share: float = 1.0  # mean over the series
     pretrained_share: float = 0.0  # of the rest, in the mean; smoothing has what is left
+    point: str = "median"  # or "mean"
+    count_share: float = 0.0  # of a distribution of counts in the quantiles
+    tuned_share: float = 0.0  # of the fine-tuned weights in those of the pretrained network
+    tuned_gain: float = 0.0  # share by which they lowered the loss on validation rows, or would
     errors: Mapping[str, float] = field(default_factory=dict)  # on validation rows, in deviations
+    # How much of the effects of covariates is used where nothing is trained, and the errors of the
+    # forecasts without and with them on earlier rows, in deviations.
+    covariates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def mixes(self) -> bool:
@@ -118,6 +125,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         learn_all=smoothing and validation > 0 and learns_all(config, values),
         series_at_once=some,
         pretrained=mixes and uses_pretrained(config, values),
+        point=config.point,
     )
 
 

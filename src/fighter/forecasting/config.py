@@ -6,6 +6,7 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, Self
 
+from ..data.censored import check_column
 from ..data.columns import column_names
 from ..data.dates import check_format
 from ..data.frequency import season_lengths
@@ -142,6 +143,7 @@ class Config:
     model: str | ModelConfig = "fighter"
     level: Sequence[float] | None = None
     quantiles: Sequence[float] | None = None
+    point: Literal["median", "mean"] = "median"
     frame: Frame = field(default=Frame())
     training: Training = field(default=Training())
     freq: str | int | None = None
@@ -155,6 +157,8 @@ class Config:
     holidays: str | None = None
     missing_values: Sequence[float] = ()
     leading_zeros: bool = True
+    censored: str | None = None
+    missing_rows: Literal["unknown", "zero"] = "unknown"
     columns: Sequence[str] = ()
     drop: Sequence[str] = ()
     validation: int | None = None
@@ -177,6 +181,11 @@ class Config:
         if not (self.holidays is None or isinstance(self.holidays, str)):
             needed = "needs a country such as DE, or the name of a column"
             raise FighterError(needed, argument="holidays", value=self.holidays)
+        check_column(self.censored, tuple(self.past), tuple(self.future))
+        for name, words in (("point", ("median", "mean")), ("missing_rows", ("unknown", "zero"))):
+            if getattr(self, name) not in words:
+                needed = f"needs {' or '.join(words)}"
+                raise FighterError(needed, argument=name, value=getattr(self, name))
         season_lengths(self.season)
         if not column_names(self.id_col, "id_col"):
             raise FighterError("needs the name of a column", argument="id_col", value=self.id_col)

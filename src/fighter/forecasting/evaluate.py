@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..data import Batch, Panel, forecast_table
 from ..data.bounds import clamp_finished, to_table_units
+from ..data.censored import without_bounds
 from ..data.columns import listing
 from ..data.forecast_table import drop_column
 from ..errors import FighterError, check_count, warn_user
@@ -54,7 +55,7 @@ def cross_validate(
         columns = {
             "cutoff": np.full(horizon, panel.times[cut - 1]),
             **fitted.forecast_known(until, known).columns(),
-            panel.target_col: np.where(panel.observed[rows], panel.values[rows], np.nan),
+            panel.target_col: np.where(without_bounds(panel)[rows], panel.values[rows], np.nan),
         }
         for name, column in columns.items():
             parts.setdefault(name, []).append(column)
@@ -124,7 +125,7 @@ def scores(
     metrics: str | Sequence[str] | None = None,
 ) -> Scores:
     """Score every window as :func:`evaluate` does, without a warning about rows seen before."""
-    names = check_metrics(metrics, fitted.config)
+    names, panel = check_metrics(metrics, fitted.config), panel.dense()
     windows, scaler, start_step = fitted.scored_windows(panel, last)
     ids = fitted.served(panel).ids
     columns, levels = positions(panel.ids, ids), np.array(fitted.plan.quantiles)
@@ -134,6 +135,8 @@ def scores(
         seen = np.ones(target.shape, bool)
         if batch.future_observed is not None:
             seen = batch.future_observed.cpu().numpy()
+        if batch.at_least is not None:  # what was wanted is not known
+            seen = seen & batch.at_least.isnan().cpu().numpy()
         error = clamp_finished(y, batch)[..., 0].cpu().numpy() - target
         quantiles = fitted.finish(y, batch, ids, scaler)[..., 1:]
         target = to_table_units(batch.future[..., None], batch, scaler)

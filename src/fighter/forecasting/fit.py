@@ -1,7 +1,7 @@
 """Fit a panel: plan, preprocessing, training, shares and calibration, in this order."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -20,20 +20,25 @@ from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .alone import no_prior, panel_prior
 from .autoconfig import STEPS, Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Rehearsal, make_blend, weigh_halves, with_mean
+from .blend import Rehearsal, make_blend, try_zero_shot, weigh_counts, weigh_halves, with_mean
 from .config import Config
+from .counts import are_counts
+from .covariates import fit_panel_effects
 from .fitted import Fitted
 from .intervals import conformal_shifts
 from .preprocessing import (
     Preprocessing,
     count_known_ahead,
     held_rows,
+    numbered_columns,
     split_windows,
     with_targets,
 )
+from .tuning import tune
 
 Change = Callable[[ForecastNet], ForecastNet]
 
+CORRELATED = 4096  # series whose lag correlations are measured, if the grid is mostly empty
 JUDGES = 512  # series that choose and calibrate, if there are many
 
 
@@ -57,6 +62,8 @@ def fit_panel(
     plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
     if not learn:
         plan = replace(plan, smoothing=False, validation=0)
+    if not plan.series_at_once:
+        panel = panel.dense()
     rows = panel.length - plan.validation
     held = held_rows(panel, plan.validation, plan.horizon)
     preprocessing = (
@@ -76,7 +83,7 @@ def fit_panel(
     whole, every_window, every_training, judged = panel, windows, training, preprocessing
     if plan.series_at_once:  # only some series choose the epoch and the shares, and calibrate
         some = np.unique(np.linspace(0, panel.n_series - 1, JUDGES).astype(int))
-        panel, judged = panel.take(some), preprocessing.take(some)
+        panel, judged = panel.take(some).dense(), preprocessing.take(some)
         windows, training, validation = (
             each and each.select(torch.from_numpy(some).to(device))
             for each in (windows, training, validation)
@@ -98,18 +105,45 @@ def fit_panel(
         )  # fmt: skip
     network.eval()
     if plan.trained and network.halves and validation is not None and len(validation):
-        weigh_halves(network, validation, start_step)
-    blend = rehearsal = None
+        squared = plan.point == "mean"
+        weigh_halves(network, validation, start_step, squared=squared)
+    blend = rehearsal = effect_share = mean_prior = None
+    told: Mapping[str, float] = {}
+    counted = are_counts(panel)
+    tuned = start and start.tuned
+    tunes = isinstance(plan.model, Pretrained) and plan.model.tune
+    if tunes and training and validation:
+        made = tune(
+            plan, panel, training, validation, config.training, start=tuned, seed=int(config.seed)
+        )
+        tuned = tuned if made.network is None else made.network
+        plan = replace(plan, tuned_share=made.share, tuned_gain=made.gain)
+        if config.verbose and world.first:
+            say(fill(f"tuning    {made.describe()}"))
     if plan.mixes:
         prior = panel_prior(plan, panel) if plan.smoothing else no_prior(plan)
+        if plan.smoothing and (plan.point == "mean" or (plan.quantiles and counted.any())):
+            mean_prior = panel_prior(plan, panel, squared=True)
         if windows is not None and validation is not None and len(windows):
-            rehearsal = Rehearsal.make(plan, panel, windows, validation, prior)
+            rehearsal = Rehearsal.make(
+                plan, panel, windows, validation, prior, judged.scaler.scale, start_step,
+                mean_prior, tuned,
+            )  # fmt: skip
+            effect_share, told = rehearsal.effect_share, rehearsal.covariates
+        elif not learn:
+            effect_share, told = try_zero_shot(plan, panel, prior, device, judged, start_step)
+        plan = replace(plan, covariates=told)
         plan, blend = make_blend(
-            plan, network, judged.scaler, training, rehearsal, prior, start_step
+            plan, network, judged.scaler, training, rehearsal, prior, start_step, mean_prior
         )
     shifts = None
     if plan.quantiles and learn:
         shifts = conformal_shifts(plan, judged, network, blend, rehearsal, validation, start_step)
+        if blend and rehearsal and mean_prior is not None and shifts is not None and counted.any():
+            plan, blend, shifts = weigh_counts(
+                plan, blend, shifts, network, judged.scaler, rehearsal, start_step, counted,
+                mean_prior,
+            )  # fmt: skip
     chosen = bool(history) and history[0]["validation"] is not None  # the number of epochs
     if plan.learn_all and every_window is not None and chosen:
         best = min(history, key=lambda record: record["validation"])["epoch"]
@@ -128,7 +162,14 @@ def fit_panel(
         among = judged.places(whole.ids)
         blend = blend and blend.select(among)
         shifts = None if shifts is None else with_mean(shifts)[among]
-    return Fitted(config, plan, preprocessing, network, shifts, context, device, history, blend)
+        effect_share = None if effect_share is None else with_mean(effect_share)[among]
+    if blend is not None and effect_share is not None:
+        scale = preprocessing.scaler.scale
+        effects = fit_panel_effects(plan.seasons, whole, scale, start_step).scaled(effect_share)
+        blend = replace(blend, effects=effects if effects.any() else None)
+    return Fitted(
+        config, plan, preprocessing, network, shifts, context, device, history, blend, tuned
+    )
 
 
 def _learn(
@@ -212,6 +253,7 @@ def build_network(plan: Plan, panel: Panel) -> ForecastNet:
         cycle_before_norm=plan.cycle_before_norm,
         reversion=plan.reversion,
         covariates=(panel.past.shape[2], count_known_ahead(panel)),
+        categories=numbered_columns(panel),
         halves=plan.halves,
     )
 
@@ -227,6 +269,9 @@ def _new_network(
     if not plan.trained:
         return network
     rows = slice(panel.length - plan.validation)
+    if panel.ragged:
+        some = np.unique(np.linspace(0, panel.n_series - 1, CORRELATED).astype(int))
+        panel, scaler = panel.take(some).dense(), scaler.select(some)
     values = torch.tensor(scaler.transform(panel.values[rows]))
     lags = max(plan.lookback, plan.horizon)
     correlation = lag_correlation(values, torch.tensor(panel.observed[rows]), lags)
@@ -244,7 +289,7 @@ def _recipe(config: Config, plan: Plan) -> Recipe:
         weight_decay=training.weight_decay,
         ema=training.ema,
         patience=plan.patience,
-        loss=training.loss,
+        loss="mse" if plan.point == "mean" else training.loss,
         discount=plan.discount,
         quantiles=plan.quantiles,
         compile=training.compile,

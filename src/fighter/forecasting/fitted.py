@@ -1,6 +1,6 @@
 """A fitted model, which never changes: it reads later tables and forecasts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
@@ -13,17 +13,20 @@ from torch import Tensor
 from ..data import Batch, Panel, Scaler, Windows, future_values, to_panel
 from ..data.bounds import clamp_finished, to_table_units
 from ..data.buckets import read_folder
+from ..data.censored import with_expected
 from ..data.columns import column_names, listing, quote_ids
 from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
-from ..models import ForecastNet
+from ..models import ForecastNet, Pretrained
 from ..models.autoregression import MEMORY
+from ..models.pretrained import PretrainedNet
 from ..training import forecast
 from ..training.calibration import adjust
 from .alone import forecast_alone
 from .autoconfig import Plan, check_rows
 from .blend import Blend, mixed_forecasts, with_mean
 from .config import MAY_CHANGE, Config
+from .covariates import Applied
 from .forecast import Forecast
 from .history import complete, join, positions, warn_if_unseen
 from .preprocessing import (
@@ -47,6 +50,7 @@ class Fitted:
         network: the trained network.
         conformal_shifts: corrections of the quantiles ``[N, Q]``; None without validation rows.
         blend: how the network is mixed with smoothing; None if it is not.
+        tuned: the pretrained network, if it has other weights than those of the package.
         context: the end of the training table, at least one look-back of each series.
         device: where the network is.
         history: one record per epoch.
@@ -61,6 +65,7 @@ class Fitted:
     device: torch.device
     history: list[dict[str, Any]]
     blend: Blend | None = None
+    tuned: PretrainedNet | None = None
 
     def __post_init__(self) -> None:
         self.network.eval()
@@ -85,7 +90,7 @@ class Fitted:
                 "are forecast as new series; if they are not new, write their ids as in training."
             )
         memory = max(self.plan.lookback, MEMORY if self.blend else 0)
-        return join(panel, self.context, self.plan.lookback, memory)
+        return with_expected(join(panel, self.context, self.plan.lookback, memory))
 
     def read_again(self, config: Config, df: Any, static: Any = None, weights: Any = None) -> Panel:
         """Read a table to continue training on: all of the series, in their order.
@@ -101,6 +106,7 @@ class Fitted:
             reason = f"a warm start needs all {len(trained.ids)} series that were trained on"
             raise FighterError(f"{reason}, and {min(lacking, key=str)!r} is missing")
         panel = panel if panel.ids == trained.ids else panel.select(trained.ids)
+        panel = panel if isinstance(df, Panel) else with_expected(panel)
         return panel if panel.weights is not None else replace(panel, weights=self.context.weights)
 
     def _read(
@@ -186,8 +192,11 @@ class Fitted:
         ``y`` is ``[batch, H, N, outputs]``, as the network gives it.
         """
         if self.plan.quantiles:
-            y = adjust(y, self.shifts_of(ids), self.plan.quantiles)
-        return to_table_units(clamp_finished(y, batch), batch, scaler)
+            mean = self.plan.point == "mean"
+            y = adjust(y, self.shifts_of(ids), self.plan.quantiles, mean=mean)
+        finished = to_table_units(clamp_finished(y, batch), batch, scaler)
+        blend = self.blend_of(ids)
+        return blend.counts.rounded(finished) if blend and blend.counts else finished
 
     def outputs(
         self,
@@ -206,11 +215,15 @@ class Fitted:
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
+            applied = self.applied(blend, panel, scaler, start_step - first_row)
             smoothed = forecast_alone(
-                self.plan, panel, rows + first_row, blend.prior, self.device,
+                self.plan, panel if applied is None else applied.panel, rows + first_row,
+                blend.prior, self.device,
                 smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()),
-                wanted=wanted, wait=False,
-            )._replace(rows=rows)  # fmt: skip
+                wanted=wanted, wait=False, mean_prior=blend.mean_prior, tuned=self.tuned,
+            )  # fmt: skip
+            smoothed = smoothed if applied is None else applied.restore(smoothed)
+            smoothed = smoothed._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
     def blend_of(self, ids: tuple) -> Blend | None:
@@ -218,6 +231,13 @@ class Fitted:
         if self.blend is None:
             return None
         return self.blend.select(self.preprocessing.places(ids))
+
+    @staticmethod
+    def applied(blend: Blend, panel: Panel, scaler: Scaler, first: int) -> Applied | None:
+        """Apply the effects of covariates to a panel, whose first row is step ``first``."""
+        if blend.effects is None:
+            return None
+        return Applied(blend.effects, panel, scaler.scale, first)
 
     def scored_windows(self, panel: Panel, last: int | None = None) -> tuple[Windows, Scaler, int]:
         """Return the windows whose targets lie in the last rows, their scale and start step.
@@ -234,10 +254,16 @@ class Fitted:
 
     def window_after(self, panel: Panel, known: np.ndarray) -> tuple[Panel, Scaler, Windows]:
         """Return the window after a panel, see :meth:`Preprocessing.window_after`."""
+        whole = self.served_with(panel, known)
+        ahead = whole.future[whole.length :]
+        return self.preprocessing.window_after(whole, self.plan, ahead, self.device)
+
+    def served_with(self, panel: Panel, known: np.ndarray) -> Panel:
+        """Return :meth:`served` with the future covariates ``known`` after the last row."""
         whole = self.served(panel)
         ahead = np.full((len(known), whole.n_series, known.shape[2]), np.nan)
         ahead[:, positions(panel.ids, whole.ids)] = known
-        return self.preprocessing.window_after(whole, self.plan, ahead, self.device)
+        return replace(whole, future=np.concatenate([whole.future[: whole.length], ahead]))
 
     def _outputs_of(self, panel: Panel, known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return the outputs of the wanted series, ``[H, wanted, 1 + quantiles]``.
@@ -245,10 +271,10 @@ class Fitted:
         If series do not see each other, only those are forecast, some at a time.
         """
         if not self.apart:
-            return self._outputs_after(panel, known, wanted)[:, wanted]
+            return self._outputs_after(panel.dense(), known, wanted)[:, wanted]
         places = np.flatnonzero(wanted)
         parts = np.split(places, range(SERIES_AT_ONCE, len(places), SERIES_AT_ONCE))
-        outputs = [self._outputs_after(panel.take(some), known[:, some]) for some in parts]
+        outputs = [self._outputs_after(panel.take(some).dense(), known[:, some]) for some in parts]
         return np.concatenate(outputs, 1)
 
     def _outputs_after(
@@ -259,7 +285,8 @@ class Fitted:
         ``wanted`` says which series are of interest, bool ``[N]`` (default: all).
         """
         whole, scaler, windows = self.window_after(panel, known)
-        start_step, served = self.preprocessing.start_step(whole), self.served(panel)
+        start_step = self.preprocessing.start_step(whole)
+        served = self.served_with(panel, known)
         first_row = served.length - self.plan.lookback
         if wanted is not None:
             places = np.array(positions(panel.ids, served.ids))[wanted]
@@ -311,7 +338,8 @@ def group_by_end(
     for end in np.unique(panel.ends if wanted is None else panel.ends[wanted]):
         until, ending = panel.slice(None, int(end)), panel.ends == end
         needed = ending if wanted is None else ending & wanted
-        needed = needed & config.model_config.trainable  # others do not use covariates
+        model = config.model_config
+        needed = needed & (model.trainable or isinstance(model, Pretrained))  # others use none
         marks = config.missing_values
         known = future_values(until, future, config.horizon, needed=needed, missing_values=marks)
         yield until, known, ending
@@ -351,11 +379,12 @@ def read_panel(
     static: Any = None,
     weights: Any = None,
     trained: Preprocessing | None = None,
+    files: Sequence[Path] = (),
 ) -> Panel:
     """Read a table as the settings say, and warn about what was noticed in it.
 
     ``trained`` gives the layout of the training table. A panel is returned as it is, with
-    ``weights`` if there are any; of a folder, the Parquet files are read.
+    ``weights`` if there are any; of a folder, the Parquet files are read, or only ``files``.
     """
     given, id_cols = static, column_names(config.id_col, "id_col")
     static = without_weights(given, weights, id_cols)
@@ -370,7 +399,7 @@ def read_panel(
         freq = df.freq.with_season(config.season)
         return with_weights(df if freq == df.freq else replace(df, freq=freq), weights, given)
     if isinstance(df, str | Path) and Path(df).is_dir():
-        df = read_folder(Path(df), trained.scheme.id_cols if trained else id_cols)
+        df = read_folder(Path(df), trained.scheme.id_cols if trained else id_cols, files)
     panel = to_panel(
         df,
         id_col=config.id_col,
@@ -386,12 +415,18 @@ def read_panel(
         columns=config.columns,
         drop=config.drop,
         holidays=config.holidays,
+        censored=config.censored,
+        missing_rows=config.missing_rows,
         scheme=None if trained is None else trained.scheme,
     )
     if not config.leading_zeros:
         # A table that begins later does not hold the first sales of the series trained on.
         later = trained is not None and panel.times[0] > trained.origin
         panel = panel.without_leading_zeros({*trained.ids} if trained and later else ())
+    if config.missing_rows == "zero" and trained is not None:  # a new series begins with a sale
+        panel = panel.without_leading_zeros({*trained.ids})
+    if trained is None:  # a later table is first joined to the training table
+        panel = with_expected(panel)
     panel.freq.future(int(panel.times[-1]), config.horizon)  # refuse a horizon past the last stamp
     if panel.data_notes:
         warn_user("in the data: " + " ".join(map(str, panel.data_notes)))

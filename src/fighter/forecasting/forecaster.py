@@ -9,18 +9,24 @@ from .. import _storage
 from ..data import Collection, Panel
 from ..errors import FighterError
 from ..estimator import Estimator, resolve_device
-from ..explain import TemporalGraph
-from ..models import ForecastNet, Pretrained
+from ..explain import Network, TemporalGraph
+from ..models import Pretrained
 from ..training import World
 from . import evaluate as scoring
 from . import explain as explaining
 from . import files as filewise
 from .autoconfig import Plan
+from .change import ForecastChange
+from .compare import compare
 from .config import Config
 from .fit import fit_panel
 from .fitted import Fitted, check_horizon, read_panel
 from .forecast import Forecast
+from .network import find_network
+from .parts import explain_windows, write_parts
+from .sharing import read_together
 from .storage import pack, unpack
+from .what_if import check_changes, what_if
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,6 +56,8 @@ class Forecaster(Config, Estimator):
             fighter.models, such as Fighter(kappa=4) (default: "fighter").
         level: prediction intervals in per cent, such as 80 and 95 (default: none).
         quantiles: quantiles such as 0.1 and 0.9, instead of levels (default: none).
+        point: what the point forecast is: "median", with the smallest absolute errors, or "mean",
+            with the smallest squared ones, which adds up over series and steps (default: "median").
         frame: what surrounds the network: cycle, calendar, reversion, bounds and smoothing.
         training: how the network is trained: epochs, learning rate and so on.
         freq: step of the time axis, such as "10min" or "D[Mon-Sat]" (default: inferred).
@@ -68,6 +76,11 @@ class Forecaster(Config, Estimator):
         missing_values: numbers that mean "not observed", such as -9999 (default: none).
         leading_zeros: keep the zeros before the first other value of a series, as before the first
             sale of an item; False counts them as not observed (default: True).
+        censored: column of 0 and 1; where it is 1, the target is only a lower bound, as are the
+            sales of a day on which the shelf was empty (default: none).
+        missing_rows: "zero" if a step without a row has the value 0, as in a table of sales that
+            lists only those; it counts from the first row of a series to the end of the table
+            (default: "unknown").
         columns: columns to read, besides those named above (default: all).
         drop: columns to leave out (default: none).
         validation: last rows, of each series where they end at different times; they choose the
@@ -116,16 +129,20 @@ class Forecaster(Config, Estimator):
                 interrupted run resumes, and at the end the model (default: nothing is written).
             overwrite: start again if ``folder`` has a checkpoint of another run (default: refuse).
             tensorboard: also write TensorBoard's files to ``folder``.
-            distributed: train together with the other processes of ``torchrun``; rank 0 saves.
+            distributed: train together with the other processes of ``torchrun``; rank 0 saves. Of
+                a folder, each process reads its share of the files.
         """
         if y is not None:
             raise FighterError("the table holds the targets: leave it out", argument="y")
         config, start = self.copy(), (self._fitted or self.fitted) if warm_start else None
         world = World.join(self.device) if distributed else World()
         with _storage.training_folder(folder, world, overwrite, tensorboard) as places:
-            read = start.read_again if start else read_panel
             options = {"device": self.torch_device, "start": start, "world": world, **places}
-            fitted = fit_panel(config, read(config, df, static, weights), **options)
+            if start is None:
+                panel = read_together(config, df, static, weights, world)
+            else:
+                panel = start.read_again(config, df, static, weights)
+            fitted = fit_panel(config, panel, **options)
             self._fitted, self._rank = fitted, world.rank
             if folder and world.first:
                 _storage.write_folder(Path(folder), *pack(self._fitted))
@@ -215,31 +232,145 @@ class Forecaster(Config, Estimator):
         *,
         unique_id: Any = None,
         step: int = 1,
+        quantile: float | None = None,
         future: Any = None,
         static: Any = None,
     ) -> TemporalGraph:
         """Split one forecast exactly over the past values it was made of.
 
-        ``unique_id`` may be left out if there is only one series; ``step`` counts from 1; ``df``,
-        ``future`` and ``static`` are as in :meth:`predict`.
+        ``unique_id`` may be left out if there is only one series; ``step`` counts from 1;
+        ``quantile`` is one that the model forecasts, such as 0.1 or 0.9, the ends of an 80 %
+        interval (default: the point forecast); ``df``, ``future`` and ``static`` are as in
+        :meth:`predict`.
         """
         fitted, panel = self._ready(df, static)
-        series = explaining.find_series(panel, unique_id)
-        return next(explaining.explain(fitted, panel, [(series, step)], future))
+        target = explaining.find_series(panel, unique_id), step
+        return next(explaining.explain(fitted, panel, [target], future, quantile=quantile))
 
     def explain_all(
         self,
         df: Any = None,
         *,
         steps: Sequence[int] | None = None,
+        windows: int = 1,
+        quantile: float | None = None,
         future: Any = None,
         static: Any = None,
     ) -> Iterator[TemporalGraph]:
-        """Yield the graphs of all series and steps (from 1) one by one; see :meth:`explain`."""
+        """Yield the graphs of all series and steps (from 1) one by one; see :meth:`explain`.
+
+        ``windows`` is how many ends of the table to forecast after, one row apart, the last of
+        which is the end itself (default: 1).
+        """
         fitted, panel = self._ready(df, static)
-        chosen = range(1, fitted.plan.horizon + 1) if steps is None else steps
-        targets = [(series, step) for series in range(panel.n_series) for step in chosen]
-        return explaining.explain(fitted, panel, targets, future)
+        return explain_windows(fitted, panel, steps, windows, future, quantile)
+
+    def save_parts(
+        self,
+        path: str | Path,
+        df: Any = None,
+        *,
+        steps: Sequence[int] | None = None,
+        windows: int = 1,
+        quantile: float | None = None,
+        top: int | None = None,
+        future: Any = None,
+        static: Any = None,
+    ) -> int:
+        """Write the parts of many forecasts to a Parquet file; return the number of its rows.
+
+        Forecasts are those of :meth:`explain_all`. They are written as they are explained, so that
+        memory does not grow with their number. Rows of one ``target``, ``cutoff`` and ``step`` add
+        up to its ``forecast``: one row for each term, named in ``term``, and one for each past
+        value, whose ``term`` is "past value", with ``source``, ``time``, ``lag`` and ``hop``.
+
+        Args:
+            path: the file to write, ``.parquet``; needs pyarrow.
+            df: the history, as in :meth:`predict`.
+            steps: steps of the horizon, from 1 (default: all).
+            windows: how many ends of the table to forecast after (default: 1).
+            quantile: quantile to explain (default: the point forecast).
+            top: past values to keep of each forecast, those with the largest parts; the others
+                are one row with the term "other past values" (default: all).
+            future: as in :meth:`predict`.
+            static: as in :meth:`predict`.
+        """
+        fitted, panel = self._ready(df, static)
+        graphs = explain_windows(fitted, panel, steps, windows, future, quantile)
+        return write_parts(graphs, path, top)
+
+    def network(self, df: Any = None, *, windows: int | None = None, static: Any = None) -> Network:
+        """Return which series the forecasts of each series are made of, over many windows.
+
+        Args:
+            df: the rows to explain (default: the end of the training table, as far as the model
+                keeps it). The targets of all windows lie in them.
+            windows: number of windows, evenly spread (default: 200, or fewer where there are many
+                series, so that it takes about a minute).
+            static: as in :meth:`predict`.
+        """
+        return find_network(*self._ready(df, static), windows)
+
+    def what_if(
+        self, df: Any = None, changes: Any = None, *, future: Any = None, static: Any = None
+    ) -> ForecastChange:
+        """Forecast with changed inputs, and split the difference exactly by its reasons.
+
+        .. code-block:: python
+
+            change = model.what_if(df, {"price": "+10%", ("west", "2024-06-30 07:00"): 120.0})
+            change.table()          # before, after, difference, and the parts of the difference
+            print(change)           # the same in sentences
+
+        Args:
+            df: the history, as in :meth:`predict`; None for the training table.
+            changes: what to change, and how. Keys: a covariate known ahead (over the horizon), one
+                of the past, or a static number; ``(series, covariate)`` or ``(covariate, time)``;
+                ``(series, time)`` for one value; a series as a whole. Values: a number is the new
+                value, "+10%" or "-3" changes what is there, a list holds a value for each step of
+                the horizon (of a series, for its last rows), None means not observed. Changes apply
+                in order.
+            future: as in :meth:`predict`.
+            static: as in :meth:`predict`.
+        """
+        check_changes(changes)
+        fitted, panel = self._ready(df, static)
+        return what_if(fitted, panel, changes, future)
+
+    def compare(
+        self,
+        yesterday: Any,
+        today: Any = None,
+        *,
+        before: "Forecaster | None" = None,
+        future: Any = None,
+        future_before: Any = None,
+    ) -> ForecastChange:
+        """Say why two forecasts of the same times differ, exactly: new data, or changed weights.
+
+        .. code-block:: python
+
+            print(model.compare(df[:-1], df))                      # the same model, one row later
+            print(model.compare(df, before=old_model))             # two models, the same table
+
+        A new value counts by how far it is from what was forecast of it ("news"), a revised one by
+        its change, both with the model as it was. What attention, norms, gates and shares do then,
+        and what being some steps closer does, are further parts. Of another model, every term of
+        the sum of an explanation is compared.
+
+        Args:
+            yesterday: the table of the earlier forecast.
+            today: the table of the later one, which has less new rows than the horizon (default:
+                the same table).
+            before: the model that made the earlier forecast (default: this one).
+            future: future covariates of the later forecast, as in :meth:`predict`.
+            future_before: those of the earlier forecast (default: the same).
+        """
+        fitted, then = self._ready(yesterday, None)
+        now = then if today is None else self.read(today)
+        options = {"before": None if before is None else before.fitted, "future": future}
+        earlier = future if future_before is None else future_before
+        return compare(fitted, then, now, future_before=earlier, **options)
 
     def save_page(
         self, path: str | Path, df: Any = None, *, static: Any = None, **options: Any
@@ -362,6 +493,8 @@ class Forecaster(Config, Estimator):
             fitted = unpack(config, tensors, where)
             model = cls(**{**vars(fitted.config), "device": device})
         fitted.network.to(where)
+        if fitted.tuned is not None:
+            fitted.tuned.to(where)
         model._fitted = replace(fitted, config=model.copy())
         return model
 
@@ -396,11 +529,6 @@ class Forecaster(Config, Estimator):
     def plan(self) -> Plan:
         """All settings, with the open ones chosen from the data."""
         return self.fitted.plan
-
-    @property
-    def network(self) -> ForecastNet:
-        """The trained network."""
-        return self.fitted.network
 
     @property
     def history(self) -> list[dict[str, Any]]:

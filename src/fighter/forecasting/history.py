@@ -1,6 +1,6 @@
 """The rows that a forecast looks back at: later rows joined to the end of the training table."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +8,11 @@ import numpy as np
 from ..data import Panel
 from ..data.columns import listing
 from ..data.frequency import Frequency, plural
+from ..data.ragged import Spans, pack_series, true_rows
 from ..data.time_grid import carry_forward
 from ..errors import FighterError, warn_user
 
+SERIES_AT_ONCE = 4096  # that are joined together, if their grid is mostly empty
 _NEXT_TO_NOTHING = 0.1  # share of the look-back that is observed
 
 
@@ -46,19 +48,43 @@ def join(panel: Panel, context: Panel, lookback: int, memory: int) -> Panel:
     ahead = steps_between(panel.freq, int(context.times[0]), int(panel.times[0]))
     gap = ahead - context.length
     before = min(max(ahead, 0), memory) if gap < lookback else 0
+    # A look-back with next to nothing is reported later.
+    few = gap >= lookback and panel.length < _NEXT_TO_NOTHING * lookback
+    if gap > 0 and panel.length < lookback and {*panel.ids} & {*context.ids} and not few:
+        empty = min(gap, lookback - panel.length)
+        what = f"{empty:,} of the {lookback:,} steps of the look-back are not observed"
+        begins_at = f"the table begins {plural(gap, 'step')} after the end of the training table"
+        warn_user(f"{begins_at}; {what}.")
+    if not panel.ragged and not context.ragged:
+        return _join(panel, context, ahead, before)
+    known, parts = set(context.ids), []
+    for begin in range(0, panel.n_series, SERIES_AT_ONCE):
+        part = panel.take(np.arange(begin, min(begin + SERIES_AT_ONCE, panel.n_series))).dense()
+        old = context.select([name for name in part.ids if name in known]).dense()
+        parts.append(_join(part, old, ahead, before))
+    spans = [true_rows(part.observed) for part in parts]
+    first, last = (np.concatenate(each) for each in zip(*spans, strict=True))
+    spans = Spans.of(first, last + 1, parts[0].length)
+    return replace(
+        panel,
+        times=parts[0].times,
+        values=pack_series([part.values for part in parts], spans),
+        observed=pack_series([part.observed for part in parts], spans),
+        past=np.concatenate([part.past for part in parts], 1),
+        future=np.concatenate([part.future for part in parts], 1),
+        ends=np.concatenate([part.ends for part in parts]),
+        begins=np.concatenate([part.begins for part in parts]),
+    )
+
+
+def _join(panel: Panel, context: Panel, ahead: int, before: int) -> Panel:
+    """Put ``before`` rows of the context, which begins ``ahead`` rows earlier, before a panel."""
     place = {name: i for i, name in enumerate(context.ids)}
     columns = np.array([place.get(name, -1) for name in panel.ids])
     begins = before + panel.observed.argmax(0)
     steps = np.arange(before + panel.length)
     head = (steps[:, None] < begins) & (columns >= 0)
     rows = steps + ahead - before  # of the context
-    # A look-back with next to nothing is reported later.
-    few = gap >= lookback and panel.length < _NEXT_TO_NOTHING * lookback
-    if gap > 0 and panel.length < lookback and (columns >= 0).any() and not few:
-        empty = min(gap, lookback - panel.length)
-        what = f"{empty:,} of the {lookback:,} steps of the look-back are not observed"
-        begins_at = f"the table begins {plural(gap, 'step')} after the end of the training table"
-        warn_user(f"{begins_at}; {what}.")
     if not before and not head[(rows >= 0) & (rows < context.length)].any():
         return panel
 
@@ -81,6 +107,7 @@ def join(panel: Panel, context: Panel, lookback: int, memory: int) -> Panel:
         observed=joined(context.observed, panel.observed, False),
         past=joined(context.past, panel.past, np.nan),
         future=joined(context.future, panel.future, np.nan),
+        at_least=_join_bounds(context, panel, joined),
         ends=panel.ends + before,
         begins=begins,
     )
@@ -93,6 +120,7 @@ def complete(panel: Panel, context: Panel) -> Panel:
     """
     if panel.ids == context.ids:
         return panel
+    panel, context = panel.dense(), context.dense()
     rows = np.arange(panel.length) + steps_between(
         panel.freq, int(context.times[0]), int(panel.times[0])
     )
@@ -112,6 +140,7 @@ def complete(panel: Panel, context: Panel) -> Panel:
         observed=completed(context.observed, panel.observed, False),
         past=completed(context.past, panel.past, np.nan),
         future=completed(context.future, panel.future, np.nan),
+        at_least=_join_bounds(context, panel, completed),
         static=context.static,
         begins=begins,
         ends=ends,
@@ -137,6 +166,7 @@ def extend(panel: Panel, lookback: int, horizon: int, future: np.ndarray) -> Pan
         values=padded(panel.values, 0.0),
         observed=padded(panel.observed, False),
         past=padded(panel.past, np.nan),
+        at_least=None if panel.at_least is None else padded(panel.at_least, np.nan),
         future=np.concatenate([known, future]),
         ends=panel.ends + before,
         begins=panel.begins + before,
@@ -150,10 +180,7 @@ def warn_if_unseen(panel: Panel, lookback: int, asked: Collection, present: Coll
     come from the training table.
     """
     panel = panel.slice(max(int(panel.ends.min()) - lookback, 0), None)
-    seen = np.pad(panel.observed.cumsum(0), ((1, 0), (0, 0)))
-    series = np.arange(panel.n_series)
-    begins = np.maximum(panel.ends - lookback, 0)
-    share = (seen[panel.ends, series] - seen[begins, series]) / lookback
+    share = np.concatenate([_observed_share(part, lookback) for _, part in panel.blocks()])
     shares = dict(zip(panel.ids, share.tolist(), strict=True))
     notes = []
     if empty := [name for name in shares if name in asked and not shares[name]]:
@@ -173,6 +200,27 @@ def warn_if_unseen(panel: Panel, lookback: int, asked: Collection, present: Coll
         )
     if notes:
         warn_user(" ".join(notes))
+
+
+def _observed_share(panel: Panel, lookback: int) -> np.ndarray:
+    """Return the observed share of the last look-back of each series."""
+    seen = np.pad(panel.observed.cumsum(0), ((1, 0), (0, 0)))
+    series = np.arange(panel.n_series)
+    begins = np.maximum(panel.ends - lookback, 0)
+    return (seen[panel.ends, series] - seen[begins, series]) / lookback
+
+
+def _join_bounds(
+    context: Panel, panel: Panel, join: Callable[..., np.ndarray]
+) -> np.ndarray | None:
+    """Join the lower bounds of two panels; None if neither has any."""
+    if context.at_least is None and panel.at_least is None:
+        return None
+    parts = [
+        np.full(each.values.shape, np.nan) if each.at_least is None else each.at_least
+        for each in (context, panel)
+    ]
+    return join(parts[0], parts[1], np.nan)
 
 
 def _rows_of(array: np.ndarray, rows: np.ndarray, blank: float | bool) -> np.ndarray:

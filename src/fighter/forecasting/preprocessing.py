@@ -11,10 +11,14 @@ from ..data import Panel, Scaler, Scheme, Windows
 from ..data.bounds import Wanted, with_bounds
 from ..data.columns import listing
 from ..data.holidays import MARKS, holiday_marks
+from ..data.ragged import Ragged, RaggedTensor, true_rows
 from ..errors import FighterError
 from .autoconfig import Plan
+from .covariates import HOLIDAYS
 from .history import extend, steps_between
 from .metrics import naive_errors
+
+UNSEEN = 1e30  # scale of a covariate that never changed
 
 
 @dataclass(frozen=True)
@@ -39,23 +43,23 @@ class Preprocessing:
         ``held`` is the number of rows that are held out at the end of each series, where series
         end at different rows.
         """
-        seen = panel.observed[:rows]
-        if held is not None:
-            seen = seen & (np.arange(rows)[:, None] < panel.ends - held)
-        scaler = _fit_series(panel.values[:rows], seen, bounds)
-        late = ~seen.any(0)  # a series that starts later has only its own rows
-        if late.any():
-            own = _fit_series(panel.values[:, late], panel.observed[:, late], bounds)
-            for name, array in own.state().items():
-                getattr(scaler, name)[..., late] = array
+        scales, naive = [], []
+        for some, part in panel.blocks():
+            scales.append(_fit_scale(part, rows, bounds, None if held is None else held[some]))
+            naive.append(naive_errors(part))
         return cls(
             panel.ids,
             panel.scheme,
             int(panel.times[0]),
-            scaler,
+            Scaler.join(scales),
             _fit_columns(panel.past[:rows]),
-            _fit_columns(_known_ahead(panel, rows)),
-            naive_errors(panel),
+            _keep_numbers(
+                _fit_columns(
+                    _known_ahead(panel, 1 if panel.ragged and _static_only(panel) else rows)
+                ),
+                [*numbered_columns(panel)],
+            ),
+            np.concatenate(naive, 1),
         )
 
     def check_series(self, ids: tuple, alternative: str) -> None:
@@ -99,7 +103,8 @@ class Preprocessing:
         place = {name: i for i, name in enumerate(self.ids)}
         given, trained = self.scaler.given_bounds, self.scaler.state()
         wanted = self.scaler.bounds is not None if given is None else (given[0, 0], given[1, 0])
-        own = _fit_series(panel.values, panel.observed, wanted).state()
+        parts = [_fit_series(p.values, p.observed, wanted) for _, p in panel.blocks()]
+        own = Scaler.join(parts).state()
         here = [i for i, name in enumerate(panel.ids) if name in place]
         there = [place[panel.ids[i]] for i in here]
         for name, array in trained.items():
@@ -132,28 +137,34 @@ class Preprocessing:
         def tensor(array: np.ndarray, dtype: torch.dtype = exact) -> Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(device, dtype)
 
-        observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
-        values = tensor(scaler.transform(panel.values))
+        values, observed = scaler.transform(panel.values), None
+        if isinstance(values, Ragged):
+            observed = RaggedTensor.of(panel.observed, device, torch.bool)
+            values = RaggedTensor.of(values * panel.observed, device, exact)
+        else:
+            observed = None if panel.observed.all() else tensor(panel.observed, torch.bool)
+            values = tensor(values)
+            values = values if observed is None else values * observed
         rest: dict[str, Tensor] = {}
-        known = _known_ahead(panel, panel.length)
+        known = _known_ahead(panel, 1 if _static_only(panel) else panel.length)
         for name, scale, columns in (
             ("past", self.past, panel.past),
             ("future", self.future, known),
         ):
             if columns.shape[2]:
-                rest[f"{name}_covariates"] = tensor(np.nan_to_num(scale.transform(columns)))
+                scaled = tensor(np.nan_to_num(scale.transform(columns)))
+                rest[f"{name}_covariates"] = scaled.expand(panel.length, -1, -1)
         if plan.calendar:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
         if panel.weights is not None:
             rest["weights"] = tensor(panel.weights / panel.weights.mean())
+        if panel.at_least is not None and not np.isnan(panel.at_least).all():
+            rest["at_least"] = tensor(scaler.transform(panel.at_least))
         for name in Scaler.BOUNDS:
             bounds = getattr(scaler, name)
             if bounds is not None and np.isfinite(bounds).any():
                 rest[name] = tensor(scaler.transform(bounds.astype(panel.values.dtype)))
-        return Windows.over(
-            values if observed is None else values * observed,
-            observed, plan.lookback, plan.horizon, rows, 1, **rest,
-        )  # fmt: skip
+        return Windows.over(values, observed, plan.lookback, plan.horizon, rows, 1, **rest)
 
     def window_after(
         self, panel: Panel, plan: Plan, known: np.ndarray, device: torch.device
@@ -172,14 +183,11 @@ def with_targets(windows: Windows) -> Windows:
     """Keep the windows to learn from: those with an observed past and an observed target."""
     if windows.observed is None and windows.origins is None:
         return windows
-    seen = windows.observed
-    seen = torch.ones_like(windows.values, dtype=torch.bool) if seen is None else seen
     begin, middle = windows.starts, windows.starts + windows.lookback
-    past = seen.any(1).long().cumsum(0)
+    past = windows.observed_rows().long().cumsum(0)
     past = torch.cat([past.new_zeros(1), past])
     useful = past[middle] > past[begin]
-    target = windows.count_targets() > 0
-    return replace(windows, starts=begin[useful & target.any(1)])
+    return replace(windows, starts=begin[useful & (windows.count_targets() > 0)])
 
 
 def held_rows(panel: Panel, validation: int, horizon: int) -> np.ndarray | None:
@@ -191,7 +199,7 @@ def held_rows(panel: Panel, validation: int, horizon: int) -> np.ndarray | None:
     """
     if (panel.ends == panel.length).all() or not validation:
         return None
-    own = panel.ends - panel.observed.argmax(0)
+    own = panel.ends - true_rows(panel.observed)[0]
     wanted = np.round(validation / panel.length * own).astype(np.int64)
     wanted = np.clip(wanted, horizon, max(validation, horizon))
     return np.where(own >= wanted + 2 * horizon, wanted, np.where(own >= 3 * horizon, horizon, 0))
@@ -239,13 +247,62 @@ def borrow(panel: Panel, trained: Panel) -> Panel:
         )
     own = trained.select(panel.ids)
     if static:
-        panel = replace(panel, static=own.static, static_names=own.static_names)
+        names = {"static_names": own.static_names, "static_categories": own.static_categories}
+        panel = replace(panel, static=own.static, **names)
     return replace(panel, holidays=own.holidays) if holidays else panel
+
+
+def numbered_columns(panel: Panel) -> dict[int, int]:
+    """Return which covariates known ahead are numbers of categories, and how many there are."""
+    first = panel.future.shape[2]
+    return {first + panel.static_names.index(n): count for n, count in panel.numbered.items()}
+
+
+def _keep_numbers(scaler: Scaler, columns: list[int]) -> Scaler:
+    """Return the scaler with some columns left as they are."""
+    scaler.shift[columns], scaler.scale[columns] = 0.0, 1.0
+    return scaler
 
 
 def count_known_ahead(panel: Panel) -> int:
     """Return the number of covariates that are known ahead: future, static ones and holidays."""
     return panel.future.shape[2] + panel.static.shape[1] + len(MARKS) * bool(panel.holidays)
+
+
+def _fit_scale(panel: Panel, rows: int, bounds: Wanted, held: np.ndarray | None) -> Scaler:
+    """Fit the scale of each series on the rows that are not held out, see :meth:`fit`."""
+    seen = panel.observed[:rows]
+    if held is not None:
+        seen = seen & (np.arange(rows)[:, None] < panel.ends - held)
+    scaler = _fit_series(panel.values[:rows], seen, bounds)
+    late = ~seen.any(0)  # a series that starts later has only its own rows
+    if late.any():
+        own = _fit_series(panel.values[:, late], panel.observed[:, late], bounds)
+        for name, array in own.state().items():
+            getattr(scaler, name)[..., late] = array
+    return scaler
+
+
+def _static_only(panel: Panel) -> bool:
+    """Tell whether all that is known ahead stays the same, so that one row says it all."""
+    return bool(panel.static.shape[1]) and not panel.future.shape[2] and not panel.holidays
+
+
+def covariate_names(panel: Panel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the name of each column that is known ahead, and of each that is known of the past.
+
+    The columns of a category share its name.
+    """
+
+    def column(name: str) -> str:
+        known = panel.static_categories
+        return next((own for own in known if name.startswith(f"{own}=")), name)
+
+    static = [
+        name if name in panel.static_categories else column(name) for name in panel.static_names
+    ]
+    holidays = HOLIDAYS if panel.holidays else ()
+    return (*panel.future_names, *static, *holidays), panel.past_names
 
 
 def _known_ahead(panel: Panel, rows: int) -> np.ndarray:
@@ -264,7 +321,15 @@ def _fit_series(values: np.ndarray, observed: np.ndarray, bounds: Wanted) -> Sca
 
 
 def _fit_columns(columns: np.ndarray) -> Scaler:
-    """Fit one scale per covariate, over all series."""
+    """Fit one scale per covariate, over all series.
+
+    One that never changed has a scale so large that the network does not see it change later: it
+    has not learned what that means.
+    """
     steps, series, count = columns.shape
     cells = columns.reshape(steps * series, count)
-    return Scaler.fit(cells, ~np.isnan(cells))
+    seen = ~np.isnan(cells)
+    scaler = Scaler.fit(cells, seen)
+    low = np.where(seen, cells, np.inf).min(0, initial=np.inf)
+    high = np.where(seen, cells, -np.inf).max(0, initial=-np.inf)
+    return replace(scaler, scale=np.where(low < high, scaler.scale, UNSEEN))

@@ -23,14 +23,20 @@ from .._storage import (
 from ..data import Frequency, Panel, Scaler, Scheme, TimeAxis
 from ..data.forecast_table import LIBRARIES, forecast_table
 from ..data.frequency import season_lengths
+from ..data.ragged import Ragged, Spans, ragged
 from ..errors import FighterError
 from ..models import MODELS, ModelConfig
+from ..models.counts import SHAPES
+from ..models.effects import Effects
 from ..models.local import count_experts
+from ..models.pretrained import PretrainedNet
 from ..models.widths import FACTORS
-from ..models.zero_shot import digest
+from ..models.zero_shot import digest, network_options
 from .autoconfig import Plan
 from .blend import Blend
 from .config import Config, Frame, Training, as_list
+from .counts import Counts
+from .covariates import count_known
 from .fit import build_network
 from .fitted import Fitted
 from .preprocessing import Preprocessing, count_known_ahead
@@ -39,6 +45,7 @@ _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
 _BLEND = ("share", "zero_shot", "width_share", "usual", "spread", "powers", "prior", "least")
+_EFFECTS = ("weights", "centre", "span", "closed", "resting")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
 
@@ -61,11 +68,21 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
         "holidays": list(context.holidays),
         "table": table_library(context.like),
     }
-    if fitted.blend is not None and fitted.blend.zero_shot.any():
+    tuned = fitted.tuned
+    if tuned is not None:
+        config["tuned"] = network_options()
+    elif fitted.blend is not None and fitted.blend.zero_shot.any():
         config["pretrained"] = digest()
-    arrays = {name: np.ascontiguousarray(getattr(context, name)) for name in _ARRAYS}
+    arrays = {name: getattr(context, name) for name in _ARRAYS}
+    if isinstance(arrays["values"], Ragged):  # only the cells, and where they are
+        spans, config["steps"] = arrays["values"].spans, context.length
+        arrays["spans"] = np.stack([spans.begins, spans.counts])
+        arrays |= {name: arrays[name].packed() for name in ("values", "observed")}
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     if context.weights is not None:
         arrays["weights"] = context.weights
+    if context.at_least is not None:
+        arrays["at_least"] = np.ascontiguousarray(context.at_least)
     tensors = to_tensors("network", fitted.network.state_dict()) | to_tensors("context", arrays)
     scalers = (preprocessing.scaler, preprocessing.past, preprocessing.future)
     for name, scaler in zip(_SCALERS, scalers, strict=True):
@@ -74,9 +91,18 @@ def pack(fitted: Fitted) -> tuple[dict[str, Any], dict[str, Tensor]]:
         tensors["naive_errors"] = torch.from_numpy(preprocessing.naive_errors)
     if fitted.conformal_shifts is not None:
         tensors["conformal_shifts"] = fitted.conformal_shifts
+    if tuned is not None:
+        tensors |= to_tensors("tuned", tuned.state_dict())
     if fitted.blend is not None:
         parts = {name: getattr(fitted.blend, name) for name in _BLEND}
+        if fitted.blend.mean_prior is not None:
+            parts["mean_prior"] = fitted.blend.mean_prior
+        if (counts := fitted.blend.counts) is not None:
+            parts |= {"count_share": counts.share, "count_shape": counts.shape.float()}
         tensors |= to_tensors("blend", parts)
+        if (effects := fitted.blend.effects) is not None:
+            parts = {name: getattr(effects, name) for name in _EFFECTS}
+            tensors |= to_tensors("effects", parts | {"log": torch.tensor(effects.log)})
     return config, tensors
 
 
@@ -118,11 +144,20 @@ def unpack(
     _check_plan(plan, settings, context)
     _check_numbers(preprocessing, shifts, plan, context)
     network = rebuild(lambda: build_network(plan, context), vars(plan.model), weights)
-    blend = _read_blend(strip_prefix("blend", tensors), plan, context.n_series)
-    return Fitted(settings, plan, preprocessing, network, shifts, context, device, [], blend)
+    effects = _read_effects(strip_prefix("effects", tensors), context)
+    blend = _read_blend(strip_prefix("blend", tensors), plan, context.n_series, effects)
+    tuned = None
+    if "tuned" in config:
+        options, weights = config["tuned"], strip_prefix("tuned", tensors)
+        check_finite(weights)
+        tuned = rebuild(lambda: PretrainedNet(**options), options, weights)
+        tuned.eval().requires_grad_(False)
+    return Fitted(settings, plan, preprocessing, network, shifts, context, device, [], blend, tuned)
 
 
-def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend | None:
+def _read_blend(
+    tensors: Mapping[str, Tensor], plan: Plan, series: int, effects: Effects | None
+) -> Blend | None:
     """Return how network and smoothing are mixed; models without smoothing have none."""
     if not plan.mixes:
         return None
@@ -136,22 +171,61 @@ def _read_blend(tensors: Mapping[str, Tensor], plan: Plan, series: int) -> Blend
         "prior": (count_experts(plan.seasons, plan.horizon),),
         "least": (2, len(plan.quantiles)),
     }
+    optional = {
+        "mean_prior": (count_experts(plan.seasons, plan.horizon, squared=True),),
+        "count_share": (series,),
+        "count_shape": (series,),
+    }
+    sizes |= {name: size for name, size in optional.items() if name in tensors}
     # Models that are older than the pretrained network do not ask it.
     older = {"zero_shot": torch.zeros(series), "least": torch.zeros(sizes["least"])}
     tensors = {**older, **tensors}
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
             raise ValueError(f"blend.{name} is not of size {size}")
-    check_finite({name: part for name, part in tensors.items() if name != "prior"})
-    if not tensors["prior"].isfinite().any():
-        raise ValueError("blend.prior holds no number")
-    for name in ("share", "zero_shot", "width_share"):
-        if not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
+    priors = [name for name in ("prior", "mean_prior") if name in tensors]
+    check_finite({name: part for name, part in tensors.items() if name not in priors})
+    if not all(tensors[name].isfinite().any() and (tensors[name] > 0).all() for name in priors):
+        raise ValueError("a prior of the blend holds no number, or one that is not above 0")
+    for name in ("share", "zero_shot", "width_share", "count_share"):
+        if name in tensors and not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
             raise ValueError(f"blend.{name} is no share")
-    positive = (tensors["usual"] > 0).all() and (tensors["prior"] > 0).all()
-    if not positive or min(plan.seasons, default=2) < 2:
-        raise ValueError("blend.usual or blend.prior is not above 0, or a season is below 2 steps")
-    return Blend(**{name: tensors[name] for name in _BLEND}, seasons=plan.seasons)
+    if not (tensors["usual"] > 0).all() or min(plan.seasons, default=2) < 2:
+        raise ValueError("blend.usual is not above 0, or a season is below 2 steps")
+    counts = None
+    if "count_share" in tensors:
+        shape = tensors["count_shape"].long()
+        if not ((shape >= 0) & (shape < len(SHAPES))).all() or "mean_prior" not in tensors:
+            raise ValueError("blend.count_shape is none of the shapes, or there is no mean")
+        counts = Counts(tensors["count_share"], shape, plan.quantiles)
+    parts = {name: tensors[name] for name in _BLEND}
+    return Blend(
+        **parts,
+        seasons=plan.seasons,
+        effects=effects,
+        mean_prior=tensors.get("mean_prior"),
+        counts=counts,
+        means=plan.point == "mean",
+    )
+
+
+def _read_effects(tensors: Mapping[str, Tensor], context: Panel) -> Effects | None:
+    """Return the effects of covariates on smoothing; None if there are none."""
+    if not tensors:
+        return None
+    series, count = context.n_series, count_known(context)
+    weights, log = tensors["weights"], tensors["log"]
+    sizes = {"weights": (series, count, *weights.shape[2:]), "centre": (series, count)}
+    sizes |= {"span": (2, count), "closed": (count,)}
+    for name, size in sizes.items():
+        if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float64:
+            raise ValueError(f"effects.{name} is not of size {size}")
+    check_finite({name: part for name, part in tensors.items() if name != "closed"})
+    resting = tensors["resting"]
+    flags = resting.dtype == log.dtype == torch.bool and log.dim() == 0 and resting.dim() == 1
+    if weights.dim() != 3 or not weights.shape[2] % 2 or not flags or not len(resting):
+        raise ValueError("effects are of another kind")
+    return Effects(**{name: tensors[name] for name in _EFFECTS}, log=bool(log))
 
 
 def _optional_array(
@@ -172,6 +246,14 @@ def _read_context(
 ) -> Panel:
     ids = tuple(map(read_id, config["ids"]))
     arrays: dict[str, Any] = {name: tensors[f"context.{name}"].numpy() for name in _ARRAYS}
+    if "context.spans" in tensors:
+        begins, counts = tensors["context.spans"].numpy()
+        spans = Spans.of(begins, begins + counts, config["steps"])
+        inside = (begins >= 0) & (counts >= 0) & (begins + counts <= spans.length)
+        for name in ("values", "observed"):
+            if begins.dtype != np.int64 or not inside.all() or len(arrays[name]) != counts.sum():
+                raise ValueError(f"{name} does not hold the rows of its series")
+            arrays[name] = ragged(arrays[name], spans)
     covariates = {k: tuple(v) for k, v in config["covariates"].items()}
     axis, start = TimeAxis(**scheme.axis), config["start"]
     freq = Frequency.parse(scheme.freq).with_season(scheme.season or None)
@@ -207,6 +289,10 @@ def _read_context(
     for name in ("values", "static"):
         if not np.isfinite(arrays[name]).all():
             raise ValueError(f"{name} holds numbers that are not finite")
+    if "context.at_least" in tensors:
+        arrays["at_least"] = bounds = tensors["context.at_least"].numpy()
+        if bounds.shape != (steps, series) or bounds.dtype != np.float64 or np.isinf(bounds).any():
+            raise ValueError("at_least does not hold a lower bound for each value")
     for name in ("past", "future"):  # NaN where they are not observed
         if np.isinf(arrays[name]).any():
             raise ValueError(f"{name} holds infinite numbers")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._typing import Float
-from .local import LARGEST_LOG, SERIES_AT_ONCE, Bank, Prior
+from .local import LARGEST_LOG, Bank, Block, Prior, blocks_of
 from .smoothing import Observed, Values
 
 
@@ -16,16 +16,17 @@ class Parts(NamedTuple):
 
     forecast: Float[Tensor, "horizon"]
     bias: Float[Tensor, "horizon"]  # what autoregressions add whatever the past is
-    past: Float[Tensor, "horizon time"]
+    past: Float[Tensor, "horizon time"]  # the last rows; before, there is nothing
+    slopes: Float[Tensor, "horizon time"]  # of the forecast, by these values
 
 
 class Attribution:
     """The forecasts after the last row, split over the past values of each series.
 
-    The weights of the experts, and those of autoregressions, are held constant. The forecast of an
-    expert is then linear in what it sees, so its response to a value is its forecast of a series
-    that is 1 there and 0 elsewhere. A logarithm, and the exponential that undoes it, count by their
-    chords from the reference.
+    The weights of the experts (by absolute or by ``squared`` errors), those of autoregressions, and
+    the probabilities of TSB are held constant. The forecast of an expert is then linear in what it
+    sees, so its response to a value is its forecast of a series that is 1 there and 0 elsewhere. A
+    logarithm, and the exponential that undoes it, count by their chords from the reference.
     """
 
     def __init__(
@@ -35,30 +36,38 @@ class Attribution:
         seasons: Sequence[int],
         horizon: int,
         prior: Prior | None = None,
+        *,
+        squared: bool = False,
     ):
+        self.squared = squared
         self.prior, self.values, self.observed = prior, values.double().cpu(), observed.cpu()
         self.seasons, self.horizon = seasons, horizon
+        self.blocks = blocks_of(self.observed, len(self.values))
+        self.place = {
+            series: (number, place)
+            for number, block in enumerate(self.blocks)
+            for place, series in enumerate(block.series.tolist())
+        }
         self.banks: dict[int, Bank] = {}
 
     @torch.no_grad()
     def split(self, series: int, reference: float) -> Parts:
         """Split the forecast of one series into its difference from ``reference``."""
-        group, place = divmod(series, SERIES_AT_ONCE)
-        bank = self.banks.get(group) or self._run(group)
-        self.banks[group] = bank
-        x, seen = self.values[:, series], self.observed[:, series]
+        number, place = self.place[series]
+        bank = self.banks.get(number) or self._run(self.blocks[number])
+        self.banks[number] = bank
+        rows = slice(self.blocks[number].first, None)
+        x, seen = self.values[rows, series], self.observed[rows, series]
         steps = len(x)
         if not seen.any():
             nothing = torch.zeros(self.horizon, dtype=torch.float64)
-            return Parts(nothing + reference, nothing, torch.zeros(self.horizon, steps))
-        total = Parts(
-            torch.zeros(self.horizon, dtype=torch.float64),
-            torch.zeros(self.horizon, dtype=torch.float64),
-            torch.zeros(self.horizon, steps, dtype=torch.float64),
-        )
+            no_parts = torch.zeros(self.horizon, steps)
+            return Parts(nothing + reference, nothing, no_parts, no_parts)
+        one, all_rows = (self.horizon,), (self.horizon, steps)
+        total = Parts(*(x.new_zeros(shape) for shape in (one, one, all_rows, all_rows)))
         weights = bank.weights[:, :, place].T @ bank.nearness.T  # [experts, H]
         parts = weights.tensor_split([bank.per_scale, 2 * bank.per_scale])
-        for kind, weight in enumerate(parts):  # on values, on logarithms, medians
+        for kind, weight in enumerate(parts):  # on values, on logarithms, others
             used = torch.nonzero((weight > 0).any(1))[:, 0].tolist()
             if not used:
                 continue
@@ -69,7 +78,7 @@ class Attribution:
                 base = base if reference > 0 else u[seen].mean()
                 u = torch.where(u > 0, u, 1.0).log()
             start = float(base.log() if log else base)
-            own = response * ((u - start) * seen)
+            own, slopes = response * ((u - start) * seen), response * seen
             bias = constant + start * (response.sum(2) - 1)
             path = start + own.sum(2) + bias
             if log:
@@ -78,17 +87,20 @@ class Attribution:
                 chord = (path - base) / torch.where(rise == 0, 1.0, rise)
                 chord = torch.where(rise == 0, base, chord)
                 own, bias = own * chord[..., None], bias * chord
+                same = x == base
+                rate = torch.where(same, 1 / base, (u - start) / torch.where(same, 1.0, x - base))
+                slopes = slopes * rate * chord[..., None]
                 # A reference without a logarithm is reached from the base by a constant.
                 bias = bias + base - reference
             share = weight[used]
             total.forecast.add_((share * path).sum(0))
             total.bias.add_((share * bias).sum(0))
             total.past.add_((share[..., None] * own).sum(0))
+            total.slopes.add_((share[..., None] * slopes).sum(0))
         return total
 
-    def _run(self, group: int) -> "Bank":
-        some = slice(group * SERIES_AT_ONCE, (group + 1) * SERIES_AT_ONCE)
-        x, seen = self.values[:, some], self.observed[:, some]
-        bank = Bank(x, seen, self.seasons, self.horizon, [len(x)], self.prior)
+    def _run(self, block: Block) -> Bank:
+        x, seen = block.cut(self.values, self.observed)
+        bank = Bank(x, seen, self.seasons, self.horizon, [len(x)], self.prior, squared=self.squared)
         bank.run()
         return bank

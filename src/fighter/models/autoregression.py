@@ -329,6 +329,8 @@ class _Sums:
         size = torch.where(varies, count / torch.where(varies, variance, 1.0), 0.0)
         products = products * size[:, None, None]  # in rows of a series with variance 1
         own, target = products[:, :-1, :-1], products[:, :-1, -1]
-        slopes = torch.linalg.solve(own + PULL * torch.eye(len(self.features)).to(own), target)
+        ridge = own + PULL * torch.eye(len(self.features)).to(own)
+        slopes, failed = torch.linalg.solve_ex(ridge, target)
+        slopes[failed > 0] = 0.0  # rounding can leave a matrix of extreme values singular
         intercept = mean[:, -1] - (slopes * mean[:, :-1]).sum(-1)
         return slopes @ self.features, intercept, self.count >= FEWEST_ROWS

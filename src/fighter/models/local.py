@@ -11,16 +11,20 @@ experts), see ``attribution.py``. It is written here, and not taken from a libra
 and because all experts, series and rows are run together.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .._typing import Bool, Float, Int
 from .autoregression import Autoregressions, make_kinds
+from .demand import Intermittent
 from .medians import Medians
 from .smoothing import (
     Observed,
@@ -50,8 +54,10 @@ CONSTANT = 0.01  # error of a series that never changed, as a share of its size
 EARLY = 6  # experts without a season that are run in any case
 LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 256  # fit into the caches
+AGES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768)  # rows of series that run together
 CELLS = 2**20  # of experts, series and rows that are scored together
 
+Result = TypeVar("Result")
 Prior = Float[Tensor, "experts"]
 States = Float[Tensor, "experts series"]
 
@@ -67,13 +73,16 @@ class Smoothed(NamedTuple):
     factors: Float[Tensor, "factors origins horizon series"]  # of the error, see ``widths.py``
     # Forecasts of the pretrained network and their quantiles, see ``zero_shot.py``.
     zero_shot: Float[Tensor, "origins horizon series outputs"] | None = None
+    # Forecasts of the mean, see :func:`smooth_means`; the point is nearer to a median.
+    mean: Float[Tensor, "origins horizon series"] | None = None
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
         point, error, known, tested, rows = (each[index] for each in self[:5])
-        zero_shot = None if self.zero_shot is None else self.zero_shot[index]
-        return Smoothed(point, error, known, tested, rows, self.factors[:, index], zero_shot)
+        zero_shot, mean = (each if each is None else each[index] for each in self[6:])
+        factors = self.factors[:, index]
+        return Smoothed(point, error, known, tested, rows, factors, zero_shot, mean)
 
 
 @torch.no_grad()
@@ -84,31 +93,111 @@ def smooth(
     horizon: int,
     rows: Int[Tensor, "origins"] | None = None,
     prior: Prior | None = None,
+    workers: int = 1,
 ) -> Smoothed:
     """Forecast every series after its first ``rows`` rows (default: after the last row).
 
     ``rows`` rise. A forecast sees no row after its own. ``prior`` is the usual error of each expert
-    (default: that on many tables); one with an infinite error is not run.
+    (default: that on many tables); one with an infinite error is not run. ``workers`` is the number
+    of threads that take some series each (default: 1); the result does not depend on it.
     """
     rows = torch.tensor([len(values)]) if rows is None else rows.cpu()
-    parts = []
-    for x, seen in zip(
-        values.double().cpu().split(SERIES_AT_ONCE, 1),
-        observed.cpu().split(SERIES_AT_ONCE, 1),
-        strict=True,
-    ):
-        bank = Bank(x, seen, seasons, horizon, rows.tolist(), prior)
-        parts.append(bank.run())
-    points, errors, surprises = zip(*parts, strict=True)
-    point, seen = torch.cat(points, 2), observed.cpu()
+    x, seen = values.double().cpu(), observed.cpu()
+
+    def run(block: Block) -> tuple[Tensor, Tensor, Tensor]:
+        point, error, surprise = block.run(x, seen, seasons, horizon, rows, prior)
+        return point, error, F.pad(surprise, (0, 0, block.first, 0), value=torch.nan)
+
+    blocks = blocks_of(seen, int(rows[-1]))
+    points, errors, surprises = zip(*in_threads(run, blocks, workers), strict=True)
+    order = torch.cat([block.series for block in blocks]).argsort()
+    point = torch.cat(points, 2)[..., order]
     count = seen.cumsum(0)[rows - 1]
     lowest = torch.where(seen, values.cpu(), torch.inf).cummin(0).values[rows - 1]
     highest = torch.where(seen, values.cpu(), -torch.inf).cummax(0).values[rows - 1]
     tested = torch.where(count > untested_rows(seasons), count, 0)
     tested = torch.where(highest > lowest, tested, -1)
     main = next(iter(seasons), 1)
-    factors = width_factors(torch.cat(surprises, 1), lowest.double(), point, rows, main)
-    return Smoothed(point, torch.cat(errors, 1), count > 0, tested, rows, factors)
+    factors = width_factors(torch.cat(surprises, 1)[:, order], lowest.double(), point, rows, main)
+    return Smoothed(point, torch.cat(errors, 1)[:, order], count > 0, tested, rows, factors)
+
+
+@torch.no_grad()
+def smooth_means(
+    values: Values,
+    observed: Observed,
+    seasons: Sequence[int],
+    horizon: int,
+    rows: Int[Tensor, "origins"],
+    prior: Prior,
+    workers: int = 1,
+) -> Float[Tensor, "origins horizon series"]:
+    """Forecast the mean of every series after its first ``rows`` rows.
+
+    It is the forecast of :func:`smooth` with experts weighed by squared errors, TSB among them.
+    ``prior`` is :func:`learn_prior` of squared errors.
+    """
+    x, seen, rows = values.double().cpu(), observed.cpu(), rows.cpu()
+
+    def run(block: Block) -> Tensor:
+        return block.run(x, seen, seasons, horizon, rows, prior, squared=True)[0]
+
+    blocks = blocks_of(seen, int(rows[-1]))
+    order = torch.cat([block.series for block in blocks]).argsort()
+    return torch.cat(in_threads(run, blocks, workers), 2)[..., order]
+
+
+class Block(NamedTuple):
+    """Some series of about the same age, and the row from which they are read.
+
+    Experts learn anew after ever more rows. Read from the first row of a long table, a young series
+    would wait for that, and its forecast would depend on where the table begins.
+    """
+
+    series: Int[Tensor, "some"]
+    first: int
+
+    def cut(self, x: Values, seen: Observed) -> tuple[Tensor, Tensor]:
+        """Return the rows and series of the block."""
+        return x[self.first :, self.series], seen[self.first :, self.series]
+
+    def run(
+        self,
+        x: Values,
+        seen: Observed,
+        seasons: Sequence[int],
+        horizon: int,
+        rows: Int[Tensor, "origins"],
+        prior: Prior | None,
+        *,
+        squared: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return what :meth:`Bank.run` does, of these series; nothing is known of them before."""
+        own, place = (rows - self.first).clamp(min=1).unique(return_inverse=True)
+        with torch.no_grad():  # every thread has its own mode
+            bank = Bank(*self.cut(x, seen), seasons, horizon, own.tolist(), prior, squared=squared)
+            point, error, surprise = bank.run()
+        return point[place], error[place], surprise
+
+
+def blocks_of(seen: Observed, until: int) -> list[Block]:
+    """Divide series by the number of rows from their first value up to row ``until``."""
+    begun = seen[:until].any(0)
+    age = until - torch.where(begun, seen[:until].int().argmax(0), until - 1)
+    kind = torch.searchsorted(torch.tensor(AGES), age)
+    blocks = []
+    for i in kind.unique().tolist():
+        first = max(until - AGES[i], 0) if i < len(AGES) else 0
+        series = torch.nonzero(kind == i)[:, 0]
+        blocks += [Block(some, first) for some in series.split(SERIES_AT_ONCE)]
+    return blocks
+
+
+def in_threads(run: Callable[[Block], Result], blocks: list[Block], workers: int) -> list[Result]:
+    """Run a function on all blocks, in ``workers`` threads."""
+    # Nearly all of the time goes into operations that let other threads of Python run.
+    with ThreadPoolExecutor(workers) if workers > 1 else nullcontext() as pool:
+        return [*(pool.map if pool else map)(run, blocks)]
 
 
 @torch.no_grad()
@@ -118,6 +207,8 @@ def learn_prior(
     seasons: Sequence[int],
     horizon: int,
     most: int | None = None,
+    *,
+    squared: bool = False,
 ) -> Prior:
     """Return the usual error of each expert on a table, in units of the median expert.
 
@@ -125,11 +216,18 @@ def learn_prior(
     only the latter: its own errors count anyway. All but the ``most`` best experts, some that need
     no season, and medians, which cost little, get an infinite error (default: none).
     """
-    bank = Bank(values.double().cpu(), observed.cpu(), seasons, horizon, [len(values)])
-    bank.run()
-    weight = bank.evidence / (bank.evidence + PRIOR_ERRORS)
+    x, seen = values.double().cpu(), observed.cpu()
+    banks = []
+    for block in blocks_of(seen, len(x)):
+        own, known = block.cut(x, seen)
+        bank = Bank(own, known, seasons, horizon, [len(own)], squared=squared)
+        bank.run()
+        banks.append(bank)
+    bank = banks[0]
+    evidence = torch.cat([each.evidence for each in banks], 1)
+    weight = evidence / (evidence + PRIOR_ERRORS)
     others = (weight.sum(1) - 1).clamp(min=0)
-    logs = bank.ratio.clamp(1 / WILD, WILD).log()
+    logs = torch.cat([each.ratio for each in banks], 1).clamp(1 / WILD, WILD).log()
     mean = (weight * logs).sum(1) / weight.sum(1).clamp(min=1e-9)
     usual = bank.prior[:, 0].log()
     prior = ((others * mean + FEW_SERIES * usual) / (others + FEW_SERIES)).exp()
@@ -150,7 +248,11 @@ def _lowest(prior: Prior, among: Bool[Tensor, "experts"], count: int) -> Bool[Te
 
 
 class Bank:
-    """All experts over some series, and their weights after the last row."""
+    """All experts over some series, and their weights after the last row.
+
+    Weights follow from absolute errors, or from ``squared`` ones: then the forecast is nearer to
+    the mean than to the median, and TSB is one of the experts.
+    """
 
     def __init__(
         self,
@@ -160,30 +262,36 @@ class Bank:
         horizon: int,
         rows: Sequence[int],
         prior: Prior | None = None,
+        *,
+        squared: bool = False,
     ):
+        self.squared = squared
         # A power of two is exact, and keeps the squares of large and tiny values in range.
         size = torch.where(seen, x, 0.0).abs().amax(0)
         self.unit = torch.ldexp(torch.ones_like(size), torch.frexp(size).exponent)
         self.x, self.seen, self.horizon = x / self.unit, seen, int(horizon)
         self.rows = rows
         self.experts, kinds = make_experts(seasons), make_kinds(seasons)
-        # The order of all experts: on values, on logarithms, and medians.
+        # The order of all experts: on values, on logarithms, medians, and TSB.
         usual = [prior_error(expert) for expert in self.experts]
         usual += [0.85 if kind.difference else 0.9 for kind in kinds]
         self.medians = Medians(x / self.unit, seen, seasons, horizon)
-        medians = len(self.medians.kinds)
+        self.others: list[Medians | Intermittent] = [self.medians]
+        if squared:
+            self.others.append(Intermittent(x / self.unit, seen, horizon))
+        others = sum(len(group.kinds) for group in self.others)
         if prior is None:
-            prior = x.new_tensor([*usual, *usual, *[1.0] * medians])
+            prior = x.new_tensor([*usual, *usual, *[1.0] * others])
         # A trend in logarithms grows without limit: it needs a season to prove itself on.
         steady = [e.season > 1 or not (e.trend or e.drift) for e in self.experts]
         steady += [kind.difference != 1 or bool(seasons) for kind in kinds]
-        usable = torch.tensor([True] * len(steady) + steady + [True] * medians)
+        usable = torch.tensor([True] * len(steady) + steady + [True] * others)
         kept, smoothers = prior.isfinite(), len(self.experts)
         if not kept.all():  # values and logarithms run together
-            either = kept[:-medians].view(2, -1).any(0)
+            either = kept[:-others].view(2, -1).any(0)
             self.experts = [e for e, keep in zip(self.experts, either, strict=False) if keep]
             kinds = [kind for kind, keep in zip(kinds, either[smoothers:], strict=True) if keep]
-            every = torch.cat([either, either, kept[-medians:]])
+            every = torch.cat([either, either, kept[-others:]])
             usable, prior, kept = usable[every], prior[every], kept[every]
             prior = prior / prior[kept].median()  # of those that run
         self.per_scale = len(self.experts) + len(kinds)
@@ -216,18 +324,20 @@ class Bank:
         # Forecasts made before a block of the rows in it, for each anchor.
         pending = [self.x.new_full((h, len(self.usable), count), torch.nan) for h in self.anchors]
         total, known, usual = (torch.zeros_like(self.weights) for _ in range(3))
-        late = torch.zeros_like(self.weights[:2])  # recent errors of the first step, and usual ones
+        # Recent errors of the first step, and usual ones.
+        late = self.weights.new_zeros(2, *self.weights.shape[1:])
         points, errors, surprises, wanted = [], [], [], sorted(set(self.rows))
         spread = _mean_deviation(self.x, self.seen)
         for begin in range(0, max(self.rows), block):
             end = min(begin + block, max(self.rows))
-            for group in (*self.groups, self.medians):
+            for group in (*self.groups, *self.others):
                 group.advance(end)
             ready = self.ready()
             scored = self.seen[begin:end] & (torch.arange(begin, end)[:, None] >= self.warm)
             scores = []
             for i, h in enumerate(self.anchors):
-                paths = self.join([group.path(h) for group in self.groups], self.medians.path(h), 1)
+                others = [group.path(h) for group in self.others]
+                paths = self.join([group.path(h) for group in self.groups], others, 1)
                 made = torch.cat([pending[i], torch.where(ready, paths, torch.nan)])
                 pending[i] = made[-h:].clone()
                 scores.append(self.score(made[: end - begin], begin, scored, h))
@@ -253,7 +363,8 @@ class Bank:
 
         ``made`` holds the forecasts of the rows from ``begin`` on, ``[rows, E, N]``.
         """
-        error = (self.x[begin : begin + len(made), None] - made).abs() / h**0.5
+        error = (self.x[begin : begin + len(made), None] - made).abs()
+        error = (error.square() if self.squared else error) / h**0.5
         known = scored[:, None] & ~error.isnan()
         plain = error[:, : self.per_scale]  # logarithms are not always used
         middle, mean = plain.nanmedian(1).values, plain.nanmean(1)
@@ -287,7 +398,8 @@ class Bank:
         self.ratio = shared = _ratio(total.sum(0), usual.sum(0))
         self.evidence = common = count.sum(0)
         lean = SHARED_ERRORS * common / (common + SHARED_ERRORS)
-        paths = self.join([group.paths(t) for group in self.groups], self.medians.paths(t))
+        others = [group.paths(t) for group in self.others]
+        paths = self.join([group.paths(t) for group in self.groups], others)
         out = torch.zeros_like(paths[0])
         weighed, errors = torch.zeros_like(out[0]), torch.zeros_like(out[0])
         for i in range(len(self.anchors)):
@@ -295,7 +407,7 @@ class Bank:
             ratio = count[i] * _ratio(total[i], usual[i]) + lean * shared
             ratio = self.excess * (ratio + PRIOR_ERRORS * self.prior) / known
             ratio = torch.where(usable, ratio, torch.inf)
-            power = SHARPNESS * known / (known + FEW_ERRORS)
+            power = SHARPNESS / (1 + self.squared) * known / (known + FEW_ERRORS)
             weights = torch.where(usable, (ratio / ratio.min(0).values) ** -power, 0.0)
             weights = self.balance(weights, ratio, count[i] + lean)
             weights = torch.where(weights < LEAST_WEIGHT * weights.max(0).values, 0.0, weights)
@@ -315,12 +427,17 @@ class Bank:
     ) -> tuple[Float[Tensor, "experts horizon time"], Float[Tensor, "experts horizon"]]:
         """Return the response of some experts' last forecasts to each value, and their constants.
 
-        ``used`` counts the experts of a kind: on values (0), on logarithms (1), medians (2).
+        ``used`` counts the experts of a kind: on values (0), on logarithms (1), others (2).
         Constants are in the units of values.
         """
         steps, smoothers = len(self.x), len(self.experts)
         if kind == 2:
-            response = self.medians.responses(used, series, steps - 1)
+            parts, first = [], 0
+            for group in self.others:
+                own = [i - first for i in used if 0 <= i - first < len(group.kinds)]
+                parts.append(group.responses(own, series, steps - 1))
+                first += len(group.kinds)
+            response = torch.cat(parts)
             return response, response.new_zeros(response.shape[:2])
         seen = self.seen[:, series : series + 1]
         plain = [self.experts[i] for i in used if i < smoothers]
@@ -357,13 +474,13 @@ class Bank:
     def ready(self) -> Bool[Tensor, "rows experts series"]:
         """Tell which experts have seen the rows that their first states come from."""
         plain, logs = torch.cat([group.ready() for group in self.groups], 1).chunk(2, -1)
-        return torch.cat([plain, logs, self.medians.ready()], 1)
+        return torch.cat([plain, logs, *(group.ready() for group in self.others)], 1)
 
-    def join(self, paths: Sequence[Tensor], medians: Tensor, dim: int = 0) -> Tensor:
-        """Join forecasts on values and logarithms, side by side in ``paths``, and of medians."""
+    def join(self, paths: Sequence[Tensor], others: Sequence[Tensor], dim: int = 0) -> Tensor:
+        """Join forecasts on values and logarithms, side by side in ``paths``, and of the others."""
         plain, logs = torch.cat([*paths], dim).chunk(2, -1)
         logs = logs.clamp(max=LARGEST_LOG).exp() / self.unit
-        return torch.cat([plain, logs, medians], dim)
+        return torch.cat([plain, logs, *others], dim)
 
 
 def _mean_over_steps(
@@ -374,10 +491,10 @@ def _mean_over_steps(
     return torch.stack(errors).nanmean(0)
 
 
-def count_experts(seasons: Sequence[int], horizon: int) -> int:
+def count_experts(seasons: Sequence[int], horizon: int, *, squared: bool = False) -> int:
     """Return the number of experts for a table whose seasons have these lengths."""
     nothing = torch.zeros(1, 1, dtype=torch.float64)
-    return len(Bank(nothing, nothing > 0, seasons, horizon, [1]).usable)
+    return len(Bank(nothing, nothing > 0, seasons, horizon, [1], squared=squared).usable)
 
 
 def _add_discounted(

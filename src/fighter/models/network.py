@@ -1,5 +1,6 @@
 """The frame around every core: normalisation, cycle, reversion and covariates, the same for all."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -15,26 +16,71 @@ Before = Float[Tensor, "#batch #lookback #series"]  # the cycle, or a zero
 After = Float[Tensor, "#batch #horizon #series"]
 
 
+def vector_width(categories: int) -> int:
+    """Return the width of the vectors of so many categories."""
+    return min(max(round(categories**0.5), 4), 16)
+
+
+class CategoryVectors(nn.Module):
+    """A learned vector for each of many categories, and their mean for any other."""
+
+    def __init__(self, categories: int):
+        super().__init__()
+        width = vector_width(categories)
+        self.weight = nn.Parameter(torch.randn(categories, width) / width**0.5)
+
+    def forward(self, numbers: Float[Tensor, "*cells"]) -> Float[Tensor, "*cells width"]:
+        """Return the vectors of categories by their numbers, from 1; of 0, the mean."""
+        table = torch.cat([self.weight.mean(0, keepdim=True), self.weight])
+        return table[numbers.long()]
+
+
 class CovariateHead(nn.Module):
     """A small perceptron that turns the covariates of a step into an addition to its forecast.
 
     Its inputs are the known covariates of the step, as they are and relative to their mean over the
     look-back, and the mean and the last value of the covariates that are known of the past only.
-    Its last layer starts at zero.
+    Its last layer starts at zero. A known covariate that is the number of a category, from 1, is
+    replaced by a learned vector; 0 stands for a category that was not trained on, and has the mean
+    vector.
+
+    Args:
+        past: number of covariates that are known of the past only.
+        future: number of those that are known ahead.
+        outputs: number of outputs.
+        categories: columns of the latter that are numbers of categories, and how many these are.
+        hidden: hidden width (default: 64).
     """
 
-    def __init__(self, past: int, future: int, outputs: int, hidden: int = 64):
+    def __init__(
+        self,
+        past: int,
+        future: int,
+        outputs: int,
+        categories: Mapping[int, int] | None = None,
+        hidden: int = 64,
+    ):
         super().__init__()
+        categories = categories or {}
+        self.plain = [i for i in range(future) if i not in categories]
+        self.vectors = nn.ModuleDict({str(i): CategoryVectors(n) for i, n in categories.items()})
+        future = len(self.plain)
+        learned = sum(map(vector_width, categories.values()))
         last = nn.Linear(hidden, outputs)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-        self.net = nn.Sequential(nn.Linear(2 * past + 2 * future, hidden), nn.GELU(), last)
+        self.net = nn.Sequential(
+            nn.Linear(2 * past + 2 * future + learned, hidden), nn.GELU(), last
+        )
 
     def forward(self, batch: Batch, horizon: int) -> Outputs:
         """Return the addition to the forecast of each step."""
         parts = []
         if batch.future_covariates is not None:  # [B, L + H, N, F]
             before, known = batch.future_covariates.split([batch.past.shape[1], horizon], 1)
+            parts += [vectors(known[..., int(i)]) for i, vectors in self.vectors.items()]
+            if self.vectors:
+                before, known = before[..., self.plain], known[..., self.plain]
             parts += [known, known - before.mean(1, keepdim=True)]
         if batch.past_covariates is not None:  # [B, L, N, P]
             past = batch.past_covariates
@@ -105,6 +151,7 @@ class ForecastNet(nn.Module):
             (default: False).
         covariates: number of past covariates, and of future and static ones together
             (default: none).
+        categories: which of the latter are numbers of categories, and how many (default: none).
         halves: only the second half of the core's members uses reversion; ``reverting``, chosen
             after training, is the share of that half in the forecast (default: False).
     """
@@ -120,6 +167,7 @@ class ForecastNet(nn.Module):
         cycle_before_norm: bool = False,
         reversion: bool = False,
         covariates: tuple[int, int] = (0, 0),
+        categories: Mapping[int, int] | None = None,
         halves: bool = False,
     ):
         super().__init__()
@@ -136,7 +184,9 @@ class ForecastNet(nn.Module):
         if self.halves:
             self.register_buffer("reverting", torch.full((own,), 0.5))
         self.cycle_before_norm = cycle_before_norm and self.cycle is not None
-        self.covariates = CovariateHead(*covariates, task.outputs) if any(covariates) else None
+        self.covariates = None
+        if any(covariates):
+            self.covariates = CovariateHead(*covariates, task.outputs, categories)
 
     def forward(self, batch: Batch, position: Positions, per_member: bool = False) -> Forecasts:
         """Forecast a batch of windows.

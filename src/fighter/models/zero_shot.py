@@ -44,19 +44,30 @@ class Pretrained(ModelConfig):
 
     It stands beside the frame, whose core only repeats the last value and is not used. ``fit``
     weighs it with smoothing.
+
+    Args:
+        tune: ``fit`` also trains its weights further, and keeps them if they are clearly better on
+            the validation rows (default: True).
     """
 
     name, column, network = "pretrained", "Pretrained", RepeatLastNet
     trainable = False
+    tune: bool = True
+
+
+@cache
+def network_options() -> dict[str, int]:
+    """Return the size of the network with the weights of this package."""
+    with safe_open(WEIGHTS, "pt") as file:
+        return json.loads(file.metadata()["options"])
 
 
 @cache
 def load_network(device: str = "cpu") -> PretrainedNet:
     """Load the network with the weights of this package, once for each device."""
     with safe_open(WEIGHTS, "pt") as file:
-        options = json.loads(file.metadata()["options"])
         weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
-    network = PretrainedNet(**options)
+    network = PretrainedNet(**network_options())
     network.load_state_dict(weights)
     return network.eval().requires_grad_(False).to(device)
 
@@ -69,7 +80,7 @@ def digest() -> str:
 
 def count_tokens(rows: int, horizon: int) -> int:
     """Return how many nodes a forecast after so many rows takes; its time grows with them."""
-    return _round_up(min(rows, CONTEXT), LENGTHS) + _round_up(horizon, HORIZONS)
+    return round_up(min(rows, CONTEXT), LENGTHS) + round_up(horizon, HORIZONS)
 
 
 @torch.no_grad()
@@ -82,38 +93,44 @@ def zero_shot(
     levels: Sequence[float] = (),
     device: torch.device | str = "cpu",
     linked: bool = False,
+    mean: bool = False,
+    tuned: PretrainedNet | None = None,
 ) -> Forecasts:
-    """Forecast every series after its first ``rows`` rows: the median, then the quantiles.
+    """Forecast every series after its first ``rows`` rows: the point, then the quantiles.
+
+    The point is the median, or the ``mean`` of the quantiles.
 
     Forecasts are in the units of the values; those of a series of which nothing was observed yet
     are 0. ``seasons`` are the lengths of at most two seasons. ``linked`` lets the series see each
-    other, if they are not too many.
+    other, if they are not too many. ``tuned`` has other weights than those of the package.
     """
     kind = torch.device(device).type
-    network, weigh = load_network(str(device)), _to_levels(levels)
+    network = load_network(str(device)) if tuned is None else tuned
+    weigh = _to_levels(levels)
     normal = torch.special.ndtri(torch.tensor(levels, dtype=torch.float64))
     x, seen, rows = values.double().cpu(), observed.cpu(), rows.cpu()
     outputs = x.new_zeros(len(rows), horizon, x.shape[1], 1 + len(levels))
     told = tell(seasons).to(device)
     for origin, series, patches in _examples(seen, rows, linked):
-        nodes = series.shape[1] * (patches + _round_up(horizon, HORIZONS))
+        nodes = series.shape[1] * (patches + round_up(horizon, HORIZONS))
         size = max(TOKENS_AT_ONCE[kind] // nodes, 1)
         for o, s in zip(origin.split(size), series.split(size), strict=True):
             # A forecast must not depend on what is forecast beside it, not even by rounding.
             full = (torch.arange(size) % len(o)).to(device)
-            z, known, level, unit = _windows(x, seen, rows[o], s, patches * PATCH)
+            z, known, level, unit = cut_windows(x, seen, rows[o], s, patches * PATCH)
             with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
                 y = paths(network, z.to(device)[full], known.to(device)[full], told, horizon)
             y = y[: len(o)]
             y = (y.cpu().double() * unit[..., None] + level[..., None]).transpose(1, 2)
             middle = y[..., MEDIAN, None]
+            point = (y @ point_weights(mean).double())[..., None]
             wider = WIDEST[0] + WIDEST[1] * known.sum(2).clamp(min=1).rsqrt()
             widths = wider[:, None, :, None] * (y.sort(-1).values @ weigh - middle)
             own = CONSTANT * torch.where(level == 0, 1.0, level.abs()).transpose(1, 2)[..., None]
             constant = ~z.any(2)[:, None, :, None]
             y = middle + torch.where(constant, own * normal, widths)
             some = o[:, None, None], torch.arange(horizon)[:, None], s[:, None]
-            outputs[some] = torch.cat([middle, y], -1)
+            outputs[some] = torch.cat([point, y], -1)
     return outputs
 
 
@@ -128,7 +145,7 @@ def paths(
 
     The spread of later steps includes that of the last step before.
     """
-    ahead = _round_up(horizon, HORIZONS)
+    ahead = round_up(horizon, HORIZONS)
     told = seasons.expand(len(z), -1)
     y = network(z, known, told, ahead)[:, :, :horizon].float()
     steps = y.shape[2]
@@ -160,11 +177,24 @@ def look_back(values: Values, observed: Observed, series: int, linked: bool) -> 
         own = (places == series).any(1)
         if own.any():
             places = places[own]
-            z, known, level, unit = _windows(
+            z, known, level, unit = cut_windows(
                 values.double(), observed, rows, places, patches * PATCH
             )
             return LookBack(z[0], known[0], level[0], unit[0], places[0])
     raise ValueError(f"nothing is observed of series {series}")
+
+
+@cache
+def point_weights(mean: bool) -> Float[Tensor, "quantiles"]:
+    """Return how much each quantile counts in the point: the median alone, or all in the mean.
+
+    In the mean, each stands for the probabilities that are nearest to its own.
+    """
+    levels = torch.tensor(QUANTILES)
+    if not mean:
+        return (levels == levels[MEDIAN]).float()
+    borders = torch.cat([torch.zeros(1), (levels[1:] + levels[:-1]) / 2, torch.ones(1)])
+    return borders.diff()
 
 
 def tell(seasons: Sequence[int]) -> Int[Tensor, "1 2"]:
@@ -172,7 +202,7 @@ def tell(seasons: Sequence[int]) -> Int[Tensor, "1 2"]:
     return torch.tensor([([*seasons, 0, 0])[:2]])
 
 
-def _windows(
+def cut_windows(
     x: Values,
     seen: Observed,
     rows: Int[Tensor, "batch"],
@@ -208,7 +238,7 @@ def _examples(
             series = torch.nonzero(length[origin] > 0)[:, 0]
             if len(series):
                 longest = int(length[origin].max())
-                yield torch.tensor([origin]), series[None], _round_up(longest, LENGTHS)
+                yield torch.tensor([origin]), series[None], round_up(longest, LENGTHS)
         return
     least = 0
     for patches in LENGTHS:
@@ -218,7 +248,8 @@ def _examples(
             yield origin, series[:, None], patches
 
 
-def _round_up(steps: int, patches: Sequence[int]) -> int:
+def round_up(steps: int, patches: Sequence[int]) -> int:
+    """Return the smallest number of patches that holds the steps, or the largest there is."""
     return next((n for n in patches if n * PATCH >= steps), patches[-1])
 
 

@@ -34,9 +34,18 @@ def to_fighter(encoder: TransformerEncoder) -> FighterEncoder:
     With one head W₁ and O are one matrix; with more, O mixes the heads. The copy has no dropout.
 
     Raises:
-        FighterError: the encoder has norms or residuals. The step between two layers is then not
-            linear, and the second feed-forward matrix cannot be moved into the next layer.
+        FighterError: the encoder is one of torch's, or has norms or residuals. The step between two
+            layers is then not linear, and the second feed-forward matrix cannot be moved into the
+            next layer.
     """
+    if not isinstance(encoder, TransformerEncoder):
+        reason = (
+            f"needs a fighter.nn.TransformerEncoder without norms and residuals, not a "
+            f"{type(encoder).__module__.partition('.')[0]} {type(encoder).__name__}: torch's "
+            "encoders have both, so that no Fighter computes the same; fighter.explain.trace "
+            "explains them as they are"
+        )
+        raise FighterError(reason, argument="encoder")
     blocks = cast(Sequence[TransformerBlock], encoder.layers)
     for i, block in enumerate(blocks):
         normed = not isinstance(block.norm1, nn.Identity)

@@ -1,0 +1,126 @@
+"""Intervals of counts: quantiles of a distribution of counts, beside those of past errors.
+
+Both are tried on windows that test the forecasts. Each series has the shape under which its counts
+were likeliest, and the share of these quantiles that had the smallest pinball loss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._typing import Bool, Float, Int
+from ..data import Panel
+from ..data.censored import without_bounds
+from ..models.counts import MOST_MEAN, SHAPES, count_quantiles, log_probability
+from .spread import Points, independent_windows, pick_shares
+
+SHARES = torch.linspace(0, 1, 5)
+STEPS = 6  # of each window, that shapes and shares are chosen on, at most
+POOLED = 20.0  # targets of a series that count as much as all series together
+LEAST_SHARE = 0.05  # in the mean; below, the distribution is not used
+
+Quantiles = Float[Tensor, "windows horizon series quantiles"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """The distribution of the counts of each series.
+
+    Args:
+        share: share of its quantiles beside those of past errors ``[N]``; above 0, quantiles are
+            rounded.
+        shape: place of its shape in ``SHAPES`` ``[N]``.
+        levels: the quantiles.
+    """
+
+    share: Float[Tensor, "series"]
+    shape: Int[Tensor, "series"]
+    levels: tuple[float, ...]
+
+    def select(self, index: Sequence[int]) -> "Counts":
+        """Return those of other series; -1, a new one, gets the mean share and the usual shape."""
+        share = torch.cat([self.share, self.share.mean(0, keepdim=True)])
+        used = self.shape[self.share > 0]
+        usual = (used if len(used) else self.shape).mode().values
+        return Counts(share[index], torch.cat([self.shape, usual[None]])[index], self.levels)
+
+    def rounded(self, y: np.ndarray) -> np.ndarray:
+        """Return finished forecasts with the quantiles of counts as whole numbers.
+
+        The lower half of the quantiles stays at most the point forecast, the upper half at least.
+        """
+        point, levels = y[..., :1], np.array(self.levels)
+        whole = y[..., 1:].round()
+        whole = np.where(levels < 0.5, np.minimum(whole, point), np.maximum(whole, point))
+        whole = np.where(levels == 0.5, y[..., 1:], whole)
+        whole = np.where(self.share.numpy()[:, None] > 0, whole, y[..., 1:])
+        return np.concatenate([point, whole], -1)
+
+    def quantiles(self, mean: Points) -> Quantiles:
+        """Return the quantiles of counts with these means."""
+        return count_quantiles(mean.clamp(min=0), self.shape, self.levels)
+
+
+def are_counts(panel: Panel) -> Bool[Tensor, "series"]:
+    """Tell which series hold counts: whole numbers from 0 on that differ, not large in the mean.
+
+    Of large counts, neighbours differ so little that they need no distribution of their own.
+    """
+    parts = [_are_counts(part.values, without_bounds(part)) for _, part in panel.blocks()]
+    return torch.from_numpy(np.concatenate(parts))
+
+
+def _are_counts(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    whole = ((values == np.round(values)) & (values >= 0) | ~observed).all(0)
+    seen = np.where(observed, values, 0.0)
+    mean = seen.sum(0) / np.maximum(observed.sum(0), 1)
+    return whole & (mean <= MOST_MEAN) & (seen.max(0, initial=0.0) > 0)
+
+
+def choose_counts(
+    counted: Bool[Tensor, "series"],
+    plain: Quantiles,
+    mean: Points,
+    target: Points,
+    seen: Points,
+    levels: Sequence[float],
+    apart: float,
+) -> Counts | None:
+    """Choose shape and share for each series; None if past errors are better throughout.
+
+    Args:
+        counted: which series hold counts.
+        plain: the quantiles that the forecasts have without it.
+        mean: forecasts of the means.
+        target: the true values.
+        seen: 1 where they count.
+        levels: the quantiles.
+        apart: rows from one window to the next, in the mean.
+    """
+    independent = independent_windows(seen, apart)
+    steps = torch.linspace(0, target.shape[1] - 1, min(target.shape[1], STEPS)).long()
+    plain, mean, target, seen = (each[:, steps] for each in (plain, mean, target, seen))
+    count = seen.sum((0, 1))
+    counted = counted & (count > 0)
+    if not counted.any():
+        return None
+    whole, at_least = target.round().clamp(min=0), mean.clamp(min=0)
+    fits = torch.stack([(log_probability(whole, at_least, s) * seen).sum((0, 1)) for s in SHAPES])
+    pooled = fits[:, counted].sum(1, keepdim=True) / count[counted].sum()
+    own = independent * len(steps) * fits / count.clamp(min=1e-9)
+    made = Counts(SHARES.new_ones(len(count)), (own + POOLED * pooled).argmax(0), tuple(levels))
+    counts, level = made.quantiles(mean), torch.tensor(levels, dtype=target.dtype)
+    losses = []
+    for share in SHARES.tolist():
+        mixed = torch.lerp(plain.clamp(min=0), counts, share)
+        above = target[..., None] - (mixed.round() if share else mixed)
+        pinball = torch.maximum(level * above, (level - 1) * above).mean(-1)
+        losses.append((pinball * seen).sum((0, 1)))
+    chosen = pick_shares(torch.stack(losses), counted, independent, SHARES)
+    share = torch.where(counted, SHARES[chosen], 0.0)
+    if float(share[counted].mean()) < LEAST_SHARE:
+        return None
+    return Counts(share, made.shape, made.levels)
