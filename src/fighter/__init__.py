@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from . import errors, explain, hierarchy, models, nn
     from .classifier import TextClassifier
     from .errors import DataWarning, FighterError
-    from .explain import TemporalGraph
+    from .explain import Network, TemporalGraph
     from .forecasting.config import Frame, Training
     from .forecasting.forecast import Forecast
     from .forecasting.forecaster import Forecaster
@@ -20,6 +20,7 @@ __all__ = [
     "Forecast",
     "Forecaster",
     "Frame",
+    "Network",
     "TemporalGraph",
     "TextClassifier",
     "Training",
@@ -37,6 +38,7 @@ _HOMES = {
     "Forecast": ".forecasting.forecast",
     "Forecaster": ".forecasting.forecaster",
     "Frame": ".forecasting.config",
+    "Network": ".explain",
     "TemporalGraph": ".explain",
     "TextClassifier": ".classifier",
     "Training": ".forecasting.config",

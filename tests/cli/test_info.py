@@ -30,7 +30,7 @@ def test_info_as_json_holds_the_facts(model, capsys):
     assert card["validation_rows"] == 14
     assert card["bytes"] == (model / "model.safetensors").stat().st_size
     loaded = fighter.Forecaster.load(model)
-    assert card["parameters"] == sum(p.numel() for p in loaded.network.parameters())
+    assert card["parameters"] == sum(p.numel() for p in loaded.fitted.network.parameters())
 
 
 def test_info_fits_a_terminal(model, monkeypatch, capsys):

@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 
-from fighter.explain import diagnose
+from fighter.explain import LazyDiagnostics, diagnose, hop_parts
 from fighter.explain.diagnostics import spectral_gap
 from fighter.nn import FighterLayer, TransformerEncoder
 from fighter.nn.adjacency import Adjacency
@@ -67,8 +67,8 @@ def literal(layer, x):
                     "mean_lag": sum(abs(j - s) * float(ap[j, s]) for j, s in pairs) / len(ap),
                 }
                 if i + 1 < len(layer.powers):
-                    lengths = norm(seen[i]) * norm(seen[i + 1])
-                    row["redundancy"] = float((seen[i] * seen[i + 1]).sum()) / lengths
+                    one, two = (m - m.mean(0) for m in seen[i : i + 2])
+                    row["redundancy"] = float((one * two).sum()) / (norm(one) * norm(two))
                 rows.setdefault((h, p), []).append(row)
     return {
         at: {name: sum(row[name] for row in some) / len(some) for name in some[0]}
@@ -119,9 +119,25 @@ def test_a_uniform_graph():
     assert numbers.entropy[0, 1:].tolist() == pytest.approx([1, 1])
     assert numbers.effective_sources[0, 1:].tolist() == pytest.approx([S, S])
     assert numbers.dispersion[0, 1:].max() < 1e-12
-    assert numbers.redundancy[0, 1].item() == pytest.approx(1)
+    assert numbers.redundancy[0].isnan().all()  # from hop 1 on, nodes do not differ
     lag = sum(abs(j - s) for j in range(S) for s in range(S)) / S**2
     assert numbers.mean_lag[0, 1:].tolist() == pytest.approx([lag, lag])
+
+
+def test_what_all_nodes_have_in_common_does_not_make_hops_alike():
+    ring = FixedGraph(torch.eye(S).roll(1, 0))
+    x, far = inputs(), 1000 * torch.randn(D, dtype=torch.float64)
+    layer = double(FighterLayer(D, adjacency=ring))
+    numbers, moved = diagnose(layer, x), diagnose(layer, x + far)
+    torch.testing.assert_close(moved.redundancy, numbers.redundancy, equal_nan=True)
+    assert moved.redundancy[0, 0] < 0.9
+
+
+def test_series_have_no_mean_lag():
+    parts = hop_parts(double(FighterLayer(D)), inputs())
+    table = LazyDiagnostics(parts, ordered=False).diagnostics.table()
+    assert {row["mean_lag"] for row in table} == {None}
+    assert None not in {row["mean_lag"] for row in LazyDiagnostics(parts).diagnostics.table()}
 
 
 def test_a_cyclic_shift_has_no_gap_and_its_lag_grows_with_the_hop():

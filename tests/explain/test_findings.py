@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fighter.explain import THRESHOLDS, describe_forecast, describe_graph, describe_layer
+from fighter.explain.findings import describe_briefly
 
 from .graphs import FixedDiagnostics, neutral_diagnostics, random_graph, random_layer
 
@@ -22,6 +23,26 @@ def describe(powers=POWERS, ordered=True, **numbers) -> list[str]:
     layer = random_layer(tuple("abcdefgh"), 2, powers)
     layer = replace(layer, lazy_diagnostics=FixedDiagnostics(diagnostics))
     return describe_layer(layer, ordered=ordered)
+
+
+def describe_near(count, lag):
+    diagnostics = replace(neutral_diagnostics(1, (0, 1)), mean_lag=torch.tensor([[0.0, lag]]))
+    layer = random_layer(tuple(map(str, range(count))), 1, (0, 1))
+    return describe_layer(replace(layer, lazy_diagnostics=FixedDiagnostics(diagnostics)))
+
+
+def test_near_means_nearer_than_in_an_even_graph():
+    lag = 8 / 9  # 3 nodes with equal weights: (0 + 1 + 2 + 1 + 0 + 1 + 2 + 1 + 0) / 9
+    assert describe_near(3, lag) == []
+    assert describe_near(3, 0.51 * lag) == []
+    assert len(describe_near(3, 0.49 * lag)) == 1
+    assert describe_near(2, 0.5) == []
+    assert len(describe_near(20, 0.9)) == 1
+
+
+def test_what_rounding_leaves_of_zero_is_zero():
+    (sentence,) = describe(mean_lag={2: 2.6e-14})
+    assert sentence == "Hop 2 reaches only nearby nodes (mean lag 0)."
 
 
 def test_nothing_is_said_within_the_thresholds():
@@ -168,3 +189,33 @@ def test_a_summary_includes_what_is_said_about_the_forecast():
     sources[0, 0, :2] = 1, -0.9
     text = replace(random_graph(lookback=4), sources=sources).summary()
     assert "Parts cancel: Σ|parts| is 19 times" in text
+
+
+HEADLINES = {
+    "Only its own past.": [[0], [1]],
+    "Mostly its own last day; a adds a little.": [[0, 0.1], [0.2, 0.9]],
+    "Partly its own past; a adds much.": [[0.5, 0], [0.5, 0]],
+    "Hardly its own past; a adds much.": [[0, 1], [0, 0]],
+    "No past value has a part.": [[0], [0]],
+}
+
+
+@pytest.mark.parametrize("text", HEADLINES)
+def test_the_headline_says_where_most_comes_from(text):
+    """The second of two series is the target; parts are those of the day before and of the last."""
+    sources = np.zeros((1, 48, 2))
+    for series, days in enumerate(HEADLINES[text]):
+        for day, part in enumerate(days):
+            sources[0, 24 * day + 5, series] = part
+    graph = replace(random_graph(2, 48, ids=("a", "b")), sources=sources)
+    assert describe_briefly(graph) == text
+
+
+def test_the_headline_of_many_series_names_a_few():
+    sources = np.zeros((1, 24, 30))
+    sources[0, 3] = 1
+    graph = replace(random_graph(30, 24), sources=sources)
+    assert describe_briefly(graph).startswith("Only a little its own past; zone 0, zone 2 and 27")
+    sources[0, 3, :] = 0.02
+    sources[0, 3, 1] = 1
+    assert describe_briefly(graph) == "Mostly its own past; many other series add a little each."

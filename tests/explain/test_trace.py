@@ -41,8 +41,20 @@ OPTIONS = {
 }  # fmt: skip
 
 
+def walks(graph, power):
+    """Return the powers of A by the number of steps to another node, by listing all walks."""
+    eye = torch.eye(graph.shape[-1]).to(graph)
+    found = [torch.zeros_like(graph) for _ in range(power + 1)]
+    for kinds in product((0, 1), repeat=power):
+        a = eye.expand_as(graph)
+        for goes in kinds:
+            a = (graph * (1 - eye) if goes else graph * eye) @ a
+        found[sum(kinds)] += a
+    return found
+
+
 def test_hops_add_up_over_layers():
-    """In two layers without skip, hop k is the sum over all pairs of powers that add up to k."""
+    """In two layers without skip, hop k is the sum over all walks with k steps to other nodes."""
     torch.manual_seed(0)
     core = build_core("fighter", Task(LOOKBACK, HORIZON, SERIES), **OPTIONS).double().eval()
     x = torch.randn(LOOKBACK, SERIES, dtype=torch.float64)
@@ -62,24 +74,32 @@ def test_hops_add_up_over_layers():
     for hook in (*hooks, head):
         hook.remove()
     expected = torch.zeros(5, LOOKBACK, SERIES, dtype=torch.float64)
-    for first, second in product(range(3), repeat=2):
+    counts = [(power, edges) for power in range(3) for edges in range(power + 1)]
+    for pair in product(counts, repeat=2):
         start = x[None].clone().requires_grad_()
         nodes = core.node_features(start, None) - core.embed.bias
-        for layer, power, gate in zip(
-            core.encoder.layers, (first, second), frozen_gates[:2], strict=True
+        for layer, (power, edges), gate in zip(
+            core.encoder.layers, pair, frozen_gates[:2], strict=True
         ):
             block = layer.blocks(nodes)[power]
-            moved = layer.graph(nodes, power=power) @ block
+            moved = walks(layer.graph(nodes), power)[edges] @ block
             nodes = gate * moved.transpose(1, 2).flatten(2)
         hidden = frozen_gates[2] * (nodes @ core.head[0].weight.T)
         y = (hidden @ core.head[2].weight.T).unflatten(-1, (1, HORIZON)) @ core.basis.T
         (slope,) = torch.autograd.grad(y[0, 1, 0, HORIZON // 2], start)
-        expected[first + second] += (slope * x)[0]
+        expected[pair[0][1] + pair[1][1]] += (slope * x)[0]
     torch.testing.assert_close(result.inputs, expected, rtol=1e-9, atol=1e-12)
 
 
 def scale(hop, theta):
-    return lambda b: theta * hop(b)
+    """Multiply the edges between different nodes."""
+
+    def scaled(b):
+        stay = hop(torch.eye(b.shape[-2]).to(b).expand(*b.shape[:-1], b.shape[-2]))
+        stay = stay.diagonal(dim1=-2, dim2=-1)[..., None]
+        return theta * hop(b) + (1 - theta) * stay * b
+
+    return scaled
 
 
 WHOLE = {
@@ -93,7 +113,10 @@ WHOLE = {
 
 @pytest.mark.parametrize("kind", WHOLE)
 def test_the_part_of_k_hops_grows_with_the_power_k_of_the_edges(kind, monkeypatch):
-    """With A → θA the frozen network is a polynomial in θ, and its coefficients are the hops."""
+    """With its edges between nodes times θ the frozen network is a polynomial in θ.
+
+    Its coefficients are the hops.
+    """
     torch.manual_seed(0)
     name, options = WHOLE[kind]
     core = build_core(name, Task(LOOKBACK, HORIZON, SERIES), width=8, heads=2, **options)
@@ -197,7 +220,8 @@ def test_without_a_hop_only_the_target_series_has_a_part(variant):
     inputs = trace(core, function, x, one).inputs
     assert inputs[0, :, 1].any()
     assert not inputs[0, :, [0, 2]].any()
-    assert inputs[1].all()  # one hop reaches every series
+    assert inputs[1][:, [0, 2]].all()  # one hop reaches every other series
+    assert not inputs[1][:, 1].any()  # and what leaves the target needs another one to return
 
 
 def test_the_one_hop_of_a_transformer_block_is_its_attention():
@@ -215,3 +239,36 @@ def test_a_block_with_another_filter_of_the_graph_has_no_edges():
     result = trace(core, function, x, one)
     assert result.layers == []
     assert len(result.inputs) == 1
+
+
+def test_a_single_node_walks_no_hops():
+    torch.manual_seed(0)
+    core = build_core("fighter", Task(LOOKBACK, HORIZON, 1), **{**OPTIONS, "adjacency": "lazy"})
+    x = torch.randn(LOOKBACK, 1, dtype=torch.float64)
+    inputs = trace(core.double(), core, x, lambda y: y[0, 0, 0]).inputs
+    assert inputs[0].any()
+    assert not inputs[1:].any()
+
+
+def test_a_network_that_ends_in_softmax_is_refused():
+    torch.manual_seed(0)
+    scores = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.Linear(4, 3))
+    whole = torch.nn.Sequential(scores, torch.nn.Softmax(-1)).double()
+    x = torch.randn(4, dtype=torch.float64)
+    with pytest.raises(FighterError, match="the scores before it"):
+        trace(whole, whole, x, lambda y: y[1])
+    result = trace(scores, scores, x, lambda y: y[1])
+    torch.testing.assert_close(result.inputs.sum() + result.constant, scores(x)[1])
+    constant = torch.nn.Linear(4, 3).double()
+    torch.nn.init.zeros_(constant.weight)  # a network that uses nothing is no error
+    assert not trace(constant, constant, x, lambda y: y[1]).inputs.any()
+
+
+@pytest.mark.parametrize("kind", ["gru", "product"])
+def test_networks_that_cannot_be_frozen_are_refused(kind):
+    torch.manual_seed(0)
+    gru = torch.nn.GRU(4, 4, batch_first=True).double()
+    mix = torch.nn.Linear(4, 4).double()
+    functions = {"gru": lambda x: gru(x)[0], "product": lambda x: x * mix(x)}
+    with pytest.raises(FighterError, match="cannot be frozen"):
+        trace(gru, functions[kind], torch.randn(3, 4, dtype=torch.float64), lambda y: y[2, 1])

@@ -44,16 +44,17 @@ def check(graph, value: float, cycle_before_norm: bool = False) -> None:
     assert total == pytest.approx(graph.forecast, rel=1e-10)
     # A cycle that is removed before normalising is added after all layers.
     for layer in () if cycle_before_norm else graph.layers:
-        inside = graph.forecast - graph.terms["level"] - graph.terms.get("covariates", 0.0)
+        own = {name: value for name, value in graph.terms.items() if name in ("cycle", "bias")}
+        inside = sum(own.values()) + graph.sources.sum()
         assert layer.parts.sum() + layer.rest == pytest.approx(inside, rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_adds_up_to_its_forecast(name):
     model = tiny(level=[80], **MODELS[name]).fit(waves(90, ids=("a", "b", "c")))
-    assert model.network.cycle_before_norm == ("long" in name)
+    assert model.fitted.network.cycle_before_norm == ("long" in name)
     graph = model.explain(unique_id="b", step=3)
-    check(graph, predicted(model, "b", 3), model.network.cycle_before_norm)
+    check(graph, predicted(model, "b", 3), model.fitted.network.cycle_before_norm)
     assert bool(graph.layers) == (name not in ("informer", "autoformer", "reformer"))
 
 
@@ -76,7 +77,8 @@ def test_covariates_have_their_own_term():
     future = ahead.drop(columns="y")
     graph = model.explain(unique_id="b", step=2, future=future)
     check(graph, predicted(model, "b", 2, future=future))
-    assert graph.terms["covariates"] != 0
+    assert graph.terms["effect of switch"] != 0
+    assert "covariates" in graph.terms
     assert "cycle" not in graph.terms
 
 
@@ -133,11 +135,23 @@ def test_the_summary_names_the_largest_part_and_its_time():
     graph = model.explain(unique_id="south", step=2)
     text = graph.summary()
     row, series = np.unravel_index(np.abs(graph.sources).sum(0).argmax(), graph.past.shape)
-    who = "its own value" if graph.ids[series] == "south" else graph.ids[series]
+    own = graph.ids[series] == "south"
+    who = "its own value" if own else f"the value of {graph.ids[series]}"
     lag = len(graph.times) - row + 1
-    assert f"from {who} {graph.freq.span(int(lag))} before" in text
+    assert f" % of all parts comes from {who}, {graph.freq.span(int(lag))} before" in text
     assert "south at 2024-01-04 19:00 (step 2)" in text
     assert "what the forecast would be without a value" in text
+
+
+def test_hops_are_named_only_where_they_are_counted():
+    def hops(*, ids=("a", "b"), **settings):
+        text = any_tiny(**settings).fit(waves(90, ids=ids)).explain(unique_id="a").summary()
+        return "by number of hops" in text, "over" in text
+
+    alone = {"smoothing": False}
+    assert hops(**alone)[0]
+    assert hops(**alone, ids=("a",)) == (False, False)  # one node
+    assert hops(model="informer", **alone) == (False, False)  # its layers are not known
 
 
 def test_errors_name_the_wrong_argument():

@@ -293,7 +293,8 @@ def answer(folder: Path) -> Any:
             raise
         model = TextClassifier.load(folder)
         said = model.predict_proba(["markets won"]).tobytes()
-    state = model.network.state_dict()
+    own = model if isinstance(model, TextClassifier) else model.fitted
+    state = own.network.state_dict()
     return said + b"".join(state[name].numpy().tobytes() for name in sorted(state))
 
 

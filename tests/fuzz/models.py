@@ -155,7 +155,7 @@ def _answer(folder: Path, name: str) -> Any:
         return [classifier.predict_proba(TEXTS[:4]), labels.tolist(), str(labels.dtype)]
     if name == "checkpoint":
         model = _trained(folder)
-        state = model.network.state_dict()
+        state = model.fitted.network.state_dict()
         return [*(state[key].numpy() for key in sorted(state)), json.dumps(model.history)]
     model = Forecaster.load(folder)
     future = _future() if name == "covariates" else None

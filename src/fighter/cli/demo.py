@@ -131,7 +131,7 @@ def _fit_and_score(name: str, grid: GridLoad, size: Size, seed: int) -> tuple[Fo
     seconds = time.monotonic() - start
     scores = model.evaluate(_table(grid), last=size.test)
     inside = f"{scores['coverage-80'].mean():.1f} %" if model.level else "-"
-    count = sum(parameter.numel() for parameter in model.network.parameters())
+    count = sum(parameter.numel() for parameter in model.fitted.network.parameters())
     row = (
         f"{title:15}{scores['scaled_mae'].mean():7.4f}{scores['scaled_mse'].mean():8.4f}"
         f"{inside:>10}{seconds:10.1f}{count:12,}"

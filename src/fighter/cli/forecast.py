@@ -18,6 +18,7 @@ from ..forecasting import evaluate as scoring
 from ..forecasting.fitted import check_future
 from ..forecasting.forecast import Forecast
 from ..forecasting.forecaster import Forecaster
+from ..forecasting.sharing import read_together
 from ..training import World
 from ..training.progress import say
 from . import messages
@@ -177,13 +178,13 @@ def fit(
     places = {"folder": out, "overwrite": overwrite, "tensorboard": tensorboard}
     try:
         _train(table, settings, quiet, fixed, weights, distributed=distributed, **places)
+        _tell(quiet, f"model     saved in {out}: fighter predict {out}")
     except KeyboardInterrupt:
         kept = (out / CHECKPOINT).exists()
         raise KeyboardInterrupt("the same command resumes" if kept else "") from None
     finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-    _tell(quiet, f"model     saved in {out}: fighter predict {out}")
 
 
 def predict(
@@ -325,7 +326,7 @@ def _train(
 ) -> tuple[Forecaster, Panel]:
     """Read the table once, fit, and say what was read and reached; the fit says its plan."""
     model = make_forecaster(settings, verbose=is_rank_zero() and not quiet)
-    panel = model.read(table, static, weights)
+    panel = read_together(model, table, static, weights, World.joined())
     _tell(quiet, messages.about_data(panel))
     if not where:  # forecasts follow, so missing future covariates are an error now
         with future_flag():

@@ -48,7 +48,7 @@ def describe(folder: Path) -> dict[str, Any]:
         "folder": str(folder),
         "saved": time.strftime("%Y-%m-%d %H:%M", time.localtime(weights.stat().st_mtime)),
         "bytes": weights.stat().st_size,
-        "parameters": sum(p.numel() for p in loaded.network.parameters()),
+        "parameters": sum(p.numel() for p in loaded.fitted.network.parameters()),
         "series": list(context.ids),
         "other_series": not loaded.fitted.alternative,
         "freq": scheme.freq,

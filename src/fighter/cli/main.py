@@ -37,6 +37,9 @@ COMMANDS = {
     "explain": Command(
         ".explain", "explain", "Show where a forecast comes from; write a page about it."
     ),
+    "network": Command(
+        ".network", "network", "Show which series of a table follow which, and by how long."
+    ),
     "info": Command(".info", "info", "Show what a saved model is and what it needs."),
     "data": Command(
         ".data", "COMMANDS", "List, show, fetch and find known data sets; split a large table."

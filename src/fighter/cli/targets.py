@@ -74,6 +74,12 @@ def _check_page(path: Path) -> None:
     plotly_script()  # needs plotly
 
 
+def _check_parts(path: Path) -> None:
+    check_target(path, (".parquet",))
+    if find_spec("pyarrow") is None:
+        raise FighterError(f"{path} needs pyarrow: pip install pyarrow")
+
+
 def _check_model(folder: Path) -> None:
     check_folder(folder)
     check_no_run(folder)
@@ -84,6 +90,7 @@ _CHECKS = {
     "plot": _check_picture,
     "report": _check_page,
     "html": _check_page,
+    "parts": _check_parts,
     "save": _check_model,
 }
 

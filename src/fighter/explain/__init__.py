@@ -6,15 +6,16 @@
 
 from .diagnostics import HopDiagnostics, LazyDiagnostics, diagnose, measure
 from .findings import THRESHOLDS, Threshold, describe_forecast, describe_graph, describe_layer
-from .freeze import Frozen
+from .freeze import KINDS, Frozen
 from .graph import LayerGraph, TemporalGraph
 from .layer import Edges, HopParts, hop_parts, layer_edges
+from .network import Network
 from .trace import LayerTrace, Trace, trace, traces
-from .window import WindowTrace, trace_window, trace_windows
+from .window import Mix, WindowTrace, trace_window, trace_windows
 
 __all__ = [
-    "THRESHOLDS", "Edges", "Frozen", "HopDiagnostics", "HopParts", "LayerGraph", "LayerTrace",
-    "LazyDiagnostics", "TemporalGraph", "Threshold", "Trace", "WindowTrace", "describe_forecast",
-    "describe_graph", "describe_layer", "diagnose", "hop_parts", "layer_edges", "measure", "trace",
-    "trace_window", "trace_windows", "traces",
+    "KINDS", "THRESHOLDS", "Edges", "Frozen", "HopDiagnostics", "HopParts", "LayerGraph",
+    "LayerTrace", "LazyDiagnostics", "Mix", "Network", "TemporalGraph", "Threshold", "Trace",
+    "WindowTrace", "describe_forecast", "describe_graph", "describe_layer", "diagnose",
+    "hop_parts", "layer_edges", "measure", "trace", "trace_window", "trace_windows", "traces",
 ]  # fmt: skip

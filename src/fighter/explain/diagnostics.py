@@ -1,7 +1,7 @@
 """Measure what each hop of a layer does at a given input, in a few numbers."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import torch
@@ -33,9 +33,9 @@ class HopDiagnostics:
     effective_sources: Tensor
     """exp(-Σₛ Aⁱⱼₛ ln Aⁱⱼₛ), mean over nodes j: how many nodes a node attends to."""
     mean_lag: Tensor
-    """Σₛ |j-s| Aⁱⱼₛ, mean over nodes j: how far away these are."""
+    """Σₛ |j-s| Aⁱⱼₛ, mean over nodes j: how far away these are, if nodes are ordered in time."""
     redundancy: Tensor
-    """cos(Hᵢ, Hᵢ₊₁), with the next power of the layer; NaN for the last."""
+    """cos(C Hᵢ, C Hᵢ₊₁), with the next power of the layer; NaN for the last."""
 
     def table(self) -> list[dict[str, int | float | None]]:
         """Return one row per head and hop; None where a number is undefined."""
@@ -53,11 +53,14 @@ class LazyDiagnostics:
     """Diagnostics that are computed on first use, because they cost more than a trace."""
 
     parts: HopParts
+    ordered: bool = True  # nodes follow each other in time; there is no mean lag otherwise
 
     @cached_property
     def diagnostics(self) -> HopDiagnostics:
         """Return the result of :func:`measure`."""
-        return measure(self.parts)
+        found = measure(self.parts)
+        nowhere = torch.full_like(found.mean_lag, math.nan)
+        return found if self.ordered else replace(found, mean_lag=nowhere)
 
 
 @torch.no_grad()
@@ -93,7 +96,7 @@ def measure(parts: HopParts, mask: Mask = None) -> HopDiagnostics:
         _dispersion(features, parts, rows),
         *_shares(messages),
         *_reach(graphs, seen),
-        _redundancy(features),
+        _redundancy(features, rows),
     )
 
 
@@ -104,11 +107,8 @@ def spectral_gap(graph: Tensor) -> Tensor:
 
 
 def _dispersion(features: Tensor, parts: HopParts, rows: Tensor) -> Tensor:
-    def spread(h: Tensor) -> Tensor:
-        mean = (h * rows).sum(-2, keepdim=True) / rows.sum(-2, keepdim=True)
-        return _norm((h - mean) * rows)
-
-    return (spread(features) / spread(parts.inputs[:, :, None])).mean(0)
+    before = _norm(_centred(parts.inputs[:, :, None], rows))
+    return (_norm(_centred(features, rows)) / before).mean(0)
 
 
 def _shares(messages: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,11 +131,19 @@ def _reach(graphs: Tensor, seen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return (nats / most).mean(0), sources.mean(0), lag.mean(0)
 
 
-def _redundancy(features: Tensor) -> Tensor:
-    norms = _norm(features)
-    products = (features[:, :, :-1] * features[:, :, 1:]).sum((-2, -1))
+def _redundancy(features: Tensor, rows: Tensor) -> Tensor:
+    centred = _centred(features, rows)
+    norms = _norm(centred)
+    rounding = 16 * torch.finfo(norms.dtype).eps * _norm(features)
+    norms = torch.where(norms > rounding, norms, math.nan)  # nodes do not differ
+    products = (centred[:, :, :-1] * centred[:, :, 1:]).sum((-2, -1))
     cosines = (products / (norms[..., :-1] * norms[..., 1:])).mean(0)
-    return torch.nn.functional.pad(cosines, (0, 1), value=float("nan"))
+    return torch.nn.functional.pad(cosines, (0, 1), value=math.nan)
+
+
+def _centred(h: Tensor, rows: Tensor) -> Tensor:
+    """Return C H: each column minus its mean over the nodes that are not padding."""
+    return (h - (h * rows).sum(-2, keepdim=True) / rows.sum(-2, keepdim=True)) * rows
 
 
 def _norm(x: Tensor) -> Tensor:

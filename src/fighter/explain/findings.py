@@ -23,7 +23,7 @@ class Threshold(NamedTuple):
 
 THRESHOLDS = {
     "redundancy": Threshold(
-        0.99, True, "what two hops see is less than 8° apart; one weight matrix serves both"
+        0.99, True, "what two hops see differs by less than 8°; one weight matrix serves both"
     ),
     "dispersion": Threshold(
         0.05, False, "a hop keeps less than a twentieth of the differences between nodes"
@@ -36,6 +36,7 @@ THRESHOLDS = {
     "entropy": Threshold(0.95, True, "as if at least 79 of 100 nodes had equal weight"),
     "effective_sources": Threshold(1.5, False, "closer to one node than to two"),
     "mean_lag": Threshold(1.0, False, "closer than the next node, on average"),
+    "even_lag": Threshold(0.5, False, "less than half as far as with equal weights for all nodes"),
     "slack": Threshold(10.0, True, "less than a tenth of Σ|parts| remains in the sum"),
     "spread": Threshold(0.5, True, "as if at least half of all past values had equal weight"),
 }
@@ -54,6 +55,54 @@ def describe_graph(graph: "TemporalGraph") -> list[str]:
         for nth, layer in enumerate(graph.layers, start=1)
         for sentence in describe_layer(layer, ordered=layer.nodes != tuple(map(str, graph.ids)))
     ]
+
+
+MOSTLY, MUCH, LITTLE = 0.6, 0.15, 0.03  # shares of series, for the headline
+
+
+def describe_briefly(graph: "TemporalGraph") -> str:
+    """Say in plain words where a forecast comes from.
+
+    For example: "Mostly its own last day; west adds a little." Sizes are those of the sums
+    of each series' parts.
+    """
+    sizes, sums = np.abs(graph.sources).sum(0), np.abs(graph.sources.sum((0, 1)))
+    if not sums.any():
+        return "No past value has a part."
+    own = graph.ids.index(graph.target)
+    shares = sums / sums.sum()
+    recent = graph.freq.season[0] if graph.freq.season else 0
+    what = "its own past"
+    if 0 < recent < len(sizes) and sizes[-recent:, own].sum() > MOSTLY * sizes[:, own].sum():
+        what = f"its own last {graph.freq.span(recent).removeprefix('1 ')}"
+    others = [i for i in np.argsort(-shares, kind="stable").tolist() if i != own]
+    much = [str(graph.ids[i]) for i in others if shares[i] >= MUCH]
+    few = [str(graph.ids[i]) for i in others if LITTLE <= shares[i] < MUCH]
+    small = float(sum(shares[i] for i in others if shares[i] < LITTLE))
+    if shares[own] >= MOSTLY:
+        first = f"mostly {what}" if 1 - shares[own] > LITTLE / 3 else f"only {what}"
+    elif shares[own] >= MUCH:
+        first = f"partly {what}"
+    elif shares[own] >= LITTLE:
+        first = f"only a little {what}"
+    else:
+        first = "hardly its own past"
+    sentences = [first]
+    if much:
+        sentences.append(f"{_list_names(much)} {'adds' if len(much) == 1 else 'add'} much")
+    if few:
+        sentences.append(f"{_list_names(few)} {'adds' if len(few) == 1 else 'add'} a little")
+    if small >= MUCH:
+        sentences.append("many other series add a little each")
+    text = "; ".join(sentences)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _list_names(names: list[str]) -> str:
+    """Return "a", "a and b", "a, b and c", or "a, b and 5 others"."""
+    names = [name if len(name) <= 40 else f"{name[:39]}…" for name in names]
+    shown = names if len(names) <= 3 else [*names[:2], f"{len(names) - 2} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def describe_forecast(graph: "TemporalGraph") -> list[str]:
@@ -88,7 +137,7 @@ def describe_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
         least = values.min(0) if threshold.above else values.max(0)  # over heads
         holds = where & threshold.crossed(least)
         if hops := [power for power, yes in zip(layer.powers, holds, strict=True) if yes]:
-            numbers = ", ".join(f"{value:.2g}" for value in least[holds])
+            numbers = ", ".join(f"{value:.2g}" if value else "0" for value in _tidy(least[holds]))
             verb = one if len(hops) == 1 else many
             sentences.append(f"{_list_hops(hops).capitalize()} {verb} {rest} {numbers}).")
 
@@ -98,7 +147,9 @@ def describe_layer(layer: "LayerGraph", *, ordered: bool = True) -> list[str]:
     single = "to almost a single node (effective sources"
     add("effective_sources", walks, "attends", "attend", single)
     if ordered:
-        add("mean_lag", walks, "reaches", "reach", "only nearby nodes (mean lag")
+        lags = layer.diagnostics.mean_lag.cpu().numpy()
+        near = THRESHOLDS["even_lag"].crossed(lags / _even_lag(len(layer.nodes))).all(0)
+        add("mean_lag", walks & near, "reaches", "reach", "only nearby nodes (mean lag")
     add("norm_share", every, "sends", "send", "almost nothing (share of the norm")
     add("signed_share", every, "cancels", "cancel", "what other hops send (signed share")
     return sentences + _describe_cancelling(layer.parts)
@@ -124,6 +175,16 @@ def _describe_repeats(layer: "LayerGraph") -> list[str]:
             sentences.append(f"{sentence}.")
         first = last + 1
     return sentences
+
+
+def _even_lag(nodes: int) -> float:
+    """Return the mean lag of a graph in which every node has the same weight."""
+    return (nodes**2 - 1) / (3 * nodes)
+
+
+def _tidy(values: np.ndarray) -> np.ndarray:
+    """Replace what rounding leaves of a zero by 0."""
+    return np.where(np.abs(values) < 1e-6, 0.0, values)
 
 
 def _describe_mixing(layer: "LayerGraph") -> list[str]:

@@ -1,6 +1,6 @@
 """A forecast as a graph of past values and their exact parts, with tables and pictures."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,23 +60,34 @@ class TemporalGraph:
     ids: tuple
     times: np.ndarray  # int64 [L]
     past: np.ndarray  # [L, N], NaN where nothing was observed
-    sources: np.ndarray  # [1 + hops, L, N]: parts of the forecast, by edges walked between nodes
+    sources: np.ndarray  # [1 + hops, L, N]: parts, by how often they went from node to node
     layers: tuple[LayerGraph, ...]
     freq: Frequency
     axis: TimeAxis
     like: Any = "pandas"  # type of the tables
+    quantile: float | None = None  # which one is explained; None for the point forecast
+    counted: bool = True
+    """False if a model took part whose hops are not counted; its parts are those of hop 0."""
 
     def __repr__(self) -> str:
-        where = f"at {self.freq.show(self.time)}, step {self.step}"
+        where = f"at {self.freq.show(self.time)}, step {self.step}{self._which}"
         return f"<TemporalGraph of {self.target!r} {where}: {self.forecast:.4g}>"
 
     def __str__(self) -> str:
         return self.summary()
 
+    @property
+    def _which(self) -> str:
+        return "" if self.quantile is None else f", quantile {self.quantile:g}"
+
     @cached_property
     def _gross(self) -> float:
         """Σ|part|, the whole that shares refer to."""
         return float(np.abs(self.sources).sum()) or 1.0
+
+    def shown_as(self, like: Any) -> "TemporalGraph":
+        """Return the same graph with tables of another type, such as "pandas"; see ``like``."""
+        return replace(self, like=like)
 
     @property
     def lags(self) -> np.ndarray:
@@ -87,13 +98,14 @@ class TemporalGraph:
         """Return a table of past values and their parts of the forecast, the largest first.
 
         Its columns are ``source`` (series), its ``time``, ``lag`` in steps, ``target``, ``step``,
-        ``hop`` (number of edges walked), ``part`` in the units of the data and ``share``, the part
-        divided by the sum of all absolute parts, so that absolute shares add up to 1.
+        ``hop`` (how often the part went from a node to another; 0 also stands for models whose
+        hops are not counted), ``part`` in the units of the data and ``share``, the part divided by
+        the sum of all absolute parts, so that absolute shares add up to 1.
 
         Args:
             top: number of rows to keep (default: None, all).
         """
-        _check_top(top)
+        check_top(top)
         hop, row, series = places = _largest(self.sources, top)
         parts = self.sources[places]
         columns = {
@@ -117,7 +129,7 @@ class TemporalGraph:
             layer: number of the layer, from 0 (default: -1, the last).
             top: number of rows to keep (default: None, all).
         """
-        _check_top(top)
+        check_top(top)
         if not -len(self.layers) <= layer < len(self.layers):
             reason = f"the model has {len(self.layers)} layers"
             raise FighterError(reason, argument="layer", value=layer)
@@ -173,19 +185,24 @@ class TemporalGraph:
         if "bound" in terms:
             terms["bound"] = terms.pop("bound")  # it corrects the sum of all other terms
         total = ", ".join(f"{name} {value:+.4g}" for name, value in terms.items())
-        lines = [f"{self.target} at {when} (step {self.step}): {self.forecast:.4g} = {total}."]
+        which = f"(step {self.step}{self._which})"
+        lines = [f"{self.target} at {when} {which}: {self.forecast:.4g} = {total}."]
         sizes = np.abs(self.sources).sum(0)
         for row, series in zip(*_largest(sizes, most), strict=True):
             parts, percent = self.sources[:, row, series], 100 * (sizes[row, series] / self._gross)
-            who = "its own value" if self.ids[series] == self.target else f"{self.ids[series]}"
+            own = self.ids[series] == self.target
+            who = "its own value" if own else f"the value of {self.ids[series]}"
             span, hops = self.freq.span(int(self.lags[row])), int(np.abs(parts).argmax())
             way = {0: "", 1: ", over one hop"}.get(hops, f", over {hops} hops")
             pull = "up" if parts.sum() > 0 else "down"
-            lines.append(f"{percent:.0f} % comes from {who} {span} before{way}, pulling {pull}.")
+            size = f"{percent:.0f}" if percent >= 1 else "Less than 1"
+            what = f"{size} % of all parts comes from {who}"
+            lines.append(f"{what}, {span} before{way}, pulling {pull}.")
         by_hop = np.abs(self.sources).sum((1, 2)) / self._gross
-        if by_hop[1:].any():  # smoothing and the pretrained network count no hops
+        if by_hop[1:].any():  # not if there is one node, or no layer that is known
             listed = ", ".join(f"{i}: {100 * s:.0f} %" for i, s in enumerate(by_hop))
-            lines.append(f"By number of hops: {listed}.")
+            zero = "" if self.counted else " (0, or not counted, first)"
+            lines.append(f"All parts by number of hops{zero}: {listed}.")
         return lines + describe_forecast(self)
 
     def plot(
@@ -235,7 +252,8 @@ def _largest(parts: np.ndarray, top: int | None) -> tuple[np.ndarray, ...]:
     return np.unravel_index(order, parts.shape)
 
 
-def _check_top(top: int | None) -> None:
+def check_top(top: int | None) -> None:
+    """Refuse a number of rows to keep that is not a whole number of at least 1."""
     if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
         reason = "needs a whole number of at least 1, or None for all"
         raise FighterError(reason, argument="top", value=top)

@@ -19,9 +19,11 @@ import numpy as np
 
 from .._files import atomic_write, check_target
 from ..errors import FighterError, needs_package
+from .findings import describe_briefly
 from .graph import NOTE, LayerGraph, TemporalGraph
 
 BUDGET = 4_000_000  # bytes of numbers before compression; it keeps a page well under 8 MB
+NAMED_SERIES = 4  # in the sum of the terms, besides the target
 LARGEST = 32767  # largest 16-bit number
 PAGES = (".html", ".htm")
 
@@ -182,7 +184,9 @@ class _Content:
                 "terms": {name: _short(value) for name, value in graph.terms.items()},
                 "net": _shorts(graph.sources.sum((1, 2))),
                 "gross": _shorts(np.abs(graph.sources).sum((1, 2))),
+                "headline": describe_briefly(graph),
                 "summary": graph.sentences(),
+                "past": _past_sums(graph),
                 "layers": [self._about(layer) for layer in graph.layers],
             }
         )
@@ -285,6 +289,25 @@ class _Content:
                 row += [*keys, np.rint(parts / scale).ravel()]
         self.targets[number]["scales"] = scales
         return np.concatenate(row).astype(np.int16)
+
+
+def _past_sums(graph: TemporalGraph) -> dict[str, Any]:
+    """Return what came from the target's own past, from a few other series, and from the rest.
+
+    The rest is None if there is none, as of series that the model does not look at.
+    """
+    sums = graph.sources.sum((0, 1))
+    own = graph.ids.index(graph.target)
+    others = [i for i in np.argsort(-np.abs(sums), kind="stable").tolist() if i != own]
+    least = 1e-6 * float(np.abs(graph.sources).sum())
+    others = [i for i in others if abs(sums[i]) > least]
+    named = len(others) if len(others) == NAMED_SERIES + 1 else NAMED_SERIES
+    rest = others[named:]
+    return {
+        "own": _short(sums[own]),
+        "others": [[i, _short(sums[i])] for i in others[:named]],
+        "rest": _short(sums[rest].sum()) if rest else None,
+    }
 
 
 def _pairs(layer: LayerGraph, most: Sizes) -> list[_Largest]:

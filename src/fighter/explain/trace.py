@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..hops import recursion
 from ..nn import FighterLayer
 from ..nn._checks import join_heads, split_heads
 from .freeze import Frozen
@@ -34,7 +33,7 @@ class LayerTrace:
 class Trace:
     """One number F of an output, split exactly: F = Σ inputs + constant."""
 
-    inputs: Tensor  # [1 + hops, *input]: parts of F by the number of edges walked on the way
+    inputs: Tensor  # [1 + hops, *input]: parts of F by how often they went to another node
     constant: Tensor  # a number
     total: Tensor  # F
     layers: list[LayerTrace]
@@ -58,7 +57,8 @@ def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map])
 
     The frozen network is cut where a layer begins and where its hops are summed. Gradients of F
     walk from the last cut to the first, separately for each number of edges walked so far. The
-    power i of a layer's graph adds i edges, everything else adds none.
+    power i of a layer's graph adds as many as there are steps from one node to another in its i
+    steps: a step from a node to itself walks no edge. Everything else adds none.
     """
     with _eval_mode(network):
         with torch.enable_grad(), _cutting(known_layers(network)) as cuts:
@@ -71,6 +71,8 @@ def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map])
         with torch.enable_grad():
             total = select(frozen.output[0])
         slopes, gains = _walk(total, start, cuts)
+        if not any(slope.any() for slope in slopes.values()):
+            _check_independent(function, start, select)
         zero = torch.zeros_like(start)
         inputs = torch.cat([slopes.get(edges, zero) for edges in range(hops + 1)]) * x
         total, constant = total.detach(), select(at_zero)
@@ -80,6 +82,30 @@ def traces(network: nn.Module, function: Map, x: Tensor, selects: Iterable[Map])
             edges = cut.parts.edges(split_heads(gain, cut.layer.heads))
             layers.append(LayerTrace(cut.parts, edges, total - edges.sum()))
         yield Trace(inputs, constant, total, layers)
+
+
+def batch_slopes(
+    network: nn.Module,
+    function: Map,
+    x: Tensor,
+    selects: Iterable[Map],
+    *,
+    by_hops: bool = False,
+) -> Iterator[dict[int, Tensor]]:
+    """Yield the slopes of several numbers of many outputs ``[batch, …]`` at once.
+
+    Each ``select`` picks numbers that belong to one example each. Slopes are those of the network
+    frozen at ``x``, by edges walked if ``by_hops``, else all under 0.
+    """
+    layers = known_layers(network) if by_hops else []
+    with _eval_mode(network), torch.enable_grad(), _cutting(layers) as cuts:
+        start = _leaf(x)
+        frozen = Frozen(function, start)
+    for select in selects:
+        with torch.enable_grad():
+            total = select(frozen.output).sum()
+        slopes, _ = _walk(total, start, cuts)
+        yield slopes or {0: torch.zeros_like(x)}
 
 
 @contextmanager
@@ -115,12 +141,23 @@ class _Cut:
         return hop_parts(self.layer, self.x.detach(), *self.masks, **self.options)
 
     @torch.no_grad()
-    def back(self, gain: Tensor) -> Iterable[tuple[int, Tensor]]:
-        """Return the powers i and (Aⁱ)ᵀ G Wᵢᵀ: from the sum of the hops to the layer's input."""
-        parts, graph = self.parts, self.parts.graph.transpose(-1, -2)
-        moved = recursion(lambda g: graph @ g, split_heads(gain, self.layer.heads), parts.powers)
-        sent = [join_heads(g) @ w for g, w in zip(moved, parts.weights, strict=True)]
-        return zip(parts.powers, sent, strict=True)
+    def back(self, gain: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yield the terms of (Aⁱ)ᵀ G Wᵢᵀ, from the sum of the hops to the layer's input.
+
+        A term comes with the number of its steps that lead to another node.
+        """
+        graph = self.parts.graph.transpose(-1, -2)
+        stay = graph.diagonal(dim1=-2, dim2=-1)
+        go, stay = graph - torch.diag_embed(stay), stay[..., None]
+        by_edges = split_heads(gain, self.layer.heads)[None]  # [edges walked, B, heads, S, width]
+        none, reached = torch.zeros_like(by_edges), 0
+        for power, weight in zip(self.parts.powers, self.parts.weights, strict=True):
+            for _ in range(power - reached):
+                stayed, gone = stay * by_edges, go @ by_edges
+                by_edges = torch.cat([stayed, none]) + torch.cat([none, gone])
+            reached = power
+            for edges, g in enumerate(by_edges):
+                yield edges, join_heads(g) @ weight
 
 
 def _leaf(x: Tensor) -> Tensor:
@@ -176,8 +213,8 @@ def _walk(total: Tensor, start: Tensor, cuts: list[_Cut]) -> tuple[Slopes, list[
     for place, cut in reversed([*enumerate(cuts)]):
         at_norm: Slopes = {}
         for edges, slope in at_leaf[cut.z].items():
-            for power, more in cut.back(slope):
-                _add(at_norm, edges + power, more)
+            for walked, more in cut.back(slope):
+                _add(at_norm, edges + walked, more)
         push(cut.t, at_norm, [cut.x])
         push(cut.before, at_leaf[cut.x], leaves[: 1 + 2 * place])
     return at_leaf[start], [sum(at_leaf[cut.z].values(), torch.zeros_like(cut.z)) for cut in cuts]
@@ -187,11 +224,26 @@ def _add(slopes: Slopes, edges: int, slope: Tensor) -> None:
     slopes[edges] = slopes[edges] + slope if edges in slopes else slope
 
 
+def _check_independent(function: Map, x: Tensor, select: Map) -> None:
+    """Raise if a number depends on an input of which the affine map keeps nothing."""
+    with torch.enable_grad():
+        total = select(function(x)[0])
+        if not x.any() or not total.requires_grad:
+            return
+        (slope,) = torch.autograd.grad(total, x, allow_unused=True)
+    if slope is not None and slope.any():
+        raise FighterError(
+            "the network ends in softmax, or in another operation that is held constant, so that "
+            "no input would have a part: explain the scores before it"
+        )
+
+
 def _check(total: Tensor, parts: Tensor, constant: Tensor) -> None:
     """Raise unless the parts add up to the network's output."""
     added, size = parts.sum() + constant, parts.abs().sum() + constant.abs()
     if not (added - total).abs() <= torch.finfo(total.dtype).eps ** 0.5 * size:
         raise FighterError(
             f"the parts add up to {float(added):.6g} instead of {float(total):.6g}: the network "
-            "holds an operation that cannot be frozen"
+            "holds an operation that cannot be frozen, such as a recurrent cell or a product of "
+            "two parts of the signal (for a gated unit, use torch's GLU)"
         )

@@ -1,5 +1,6 @@
 """Forecasts of a fitted model as graphs and as a page, in the names and units of its table."""
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, repeat
@@ -26,11 +27,14 @@ from ..explain import (
 from ..explain.page import Outlook, write_page
 from ..models.attribution import Attribution, Parts
 from ..models.autoregression import MEMORY
-from ..models.pretrained import MEDIAN
-from ..models.zero_shot import LookBack, load_network, look_back, paths, tell
+from ..models.pretrained import PretrainedNet
+from ..models.zero_shot import LookBack, load_network, look_back, paths, point_weights, tell
 from .alone import is_linked
+from .covariates import names_of
+from .ends import QuantileEnds, find_output
 from .fitted import Fitted, group_by_end
 from .history import positions
+from .preprocessing import covariate_names
 
 MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
 
@@ -44,15 +48,18 @@ def explain(
     future: Any = None,
     like: Any = None,
     warn: bool = True,
+    quantile: float | None = None,
 ) -> Iterator[TemporalGraph]:
     """Explain forecasts after a panel, one graph per target.
 
     Series that end together share a window, so graphs come grouped by the end of their series.
-    ``like`` is the type of table that graphs give (default: that of the panel). ``warn`` says
-    whether to warn about look-backs that hold next to nothing.
+    ``quantile`` is one that the model forecasts (default: None, the point forecast). ``like`` is
+    the type of table that graphs give (default: that of the panel). ``warn`` says whether to warn
+    about look-backs that hold next to nothing.
     """
     for _, step in targets:
         _check_step("step", step, fitted.plan.horizon)
+    output = find_output(fitted.plan.quantiles, quantile)
     wanted = np.isin(np.arange(panel.n_series), [series for series, _ in targets])
     like = panel.like if like is None else like
     if warn:
@@ -60,12 +67,13 @@ def explain(
     for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
         together = [t for t in targets if ending[t[0]]]
         if not fitted.apart:
-            yield from _explain_together(fitted, until, known, together, like, panel.length)
+            every = until.dense()
+            yield from _explain_together(fitted, every, known, together, like, panel.length, output)
             continue
         for series, some in groupby(together, key=lambda target: target[0]):
             own, steps = np.array([series]), [(0, step) for _, step in some]
-            one = until.take(own), known[:, own]
-            yield from _explain_together(fitted, *one, steps, like, panel.length)
+            one = until.take(own).dense(), known[:, own]
+            yield from _explain_together(fitted, *one, steps, like, panel.length, output)
 
 
 def save_page(
@@ -150,10 +158,12 @@ def _explain_together(
     targets: Sequence[Target],
     like: Any,
     rows: int,
+    output: int = 0,
 ) -> Iterator[TemporalGraph]:
     """Explain targets whose series all end at the end of the panel.
 
-    ``rows`` is how many rows graphs show, if smoothing looks back that far.
+    ``rows`` is how many rows graphs show, if smoothing looks back that far. ``output`` is 0 for the
+    point forecast, or counts the quantiles from 1.
     """
     plan, preprocessing = fitted.plan, fitted.preprocessing
     whole, scaler, windows = fitted.window_after(panel, known)
@@ -163,14 +173,21 @@ def _explain_together(
     batch = windows.gather(windows.starts.new_zeros(1))
     looked = slice(first - plan.lookback, first)
     node_names = partial(_node_names, fitted, whole.times[looked], whole)
-    local = _Local(fitted, fitted.served(panel), whole, looked, batch, rows)
+    local = LocalParts(fitted, fitted.served_with(panel, known), whole, looked, batch, rows)
     shared: list[tuple[np.ndarray, LazyDiagnostics]] = []  # the same for all targets
     cells = [(series, step - 1) for series, step in targets]
+    ordered = fitted.network.core.nodes != "series"
     clamp = clamp_finished if local.blend is None else clamp_to_bounds
     traces: Iterable[WindowTrace | None] = repeat(None, len(cells))
+    position, names = batch.start + start_step, covariate_names(whole)
+    ends = None
+    if output:
+        ends = QuantileEnds(
+            fitted, fitted.served_with(panel, known), windows, scaler, position, output
+        )
     if not local.alone:
-        position = batch.start + start_step
-        traces = trace_windows(fitted.network, batch, position, cells, clamp)
+        mixes = None if ends is None else [ends.mix(series) for series, _ in targets]
+        traces = trace_windows(fitted.network, batch, position, cells, clamp, mixes)
     for (series, step), trace in zip(targets, traces, strict=True):
         scale, shift = float(scaler.scale[series]), float(scaler.shift[series])
         share = float(local.shares[series])
@@ -179,21 +196,32 @@ def _explain_together(
         if trace is not None:
             terms = {name: value * scale * share for name, value in trace.terms.items()}
             terms["level"] += shift * share
+            for name, part in sum_by_name(names, trace.covariates).items():
+                terms[name] = terms.get(name, 0.0) + part * scale * share
+            terms["bias"] = terms.pop("bias")  # last
             forecast = (trace.forecast * scale + shift) * share
             found = trace.sources.cpu().numpy() * (scale * share)
             sources = np.zeros((len(found), *local.past.shape))
             sources[:, len(local.past) - plan.lookback :] = found
             shared = shared or [
-                (_weights(layer.parts), LazyDiagnostics(layer.parts)) for layer in trace.layers
+                (_weights(layer.parts), LazyDiagnostics(layer.parts, ordered))
+                for layer in trace.layers
             ]
             layers = _layers(trace, shared, node_names, series, scale * share)
         if share < 1:
             rest, bias, past = local.split(series, step)
-            forecast += (1 - share) * rest
+            effects = local.effects(series, step, rest)
+            forecast += (1 - share) * (rest + sum(effects.values()))
+            for name, value in effects.items():
+                terms[name] = terms.get(name, 0.0) + (1 - share) * value
             terms["level"] += float((1 - share) * local.levels[series])
             bias = terms.get("bias", 0.0) + (1 - share) * bias
             terms |= {"bias": bias} if bias or "bias" in terms else {}
             sources[0] += (1 - share) * past
+        if ends is not None:
+            for name, value in ends.terms(series, step).items():
+                terms[name] = terms.get(name, 0.0) + value
+                forecast += value
         # A forecast at a bound equals it to the last digit.
         held = batch.past.new_full((1, 1, whole.n_series, 1), (forecast - shift) / scale)
         held = clamp_finished(held, batch)
@@ -216,10 +244,12 @@ def _explain_together(
             freq=panel.freq,
             axis=panel.axis,
             like=like,
+            quantile=plan.quantiles[output - 1] if output else None,
+            counted=(share == 0 or bool(layers)) and not (share < 1 and local.pretrained(series)),
         )
 
 
-class _Local:
+class LocalParts:
     """The rows that a forecast looks back at, and what smoothing and the pretrained net took."""
 
     def __init__(
@@ -240,28 +270,43 @@ class _Local:
             return
         self.shares = self.blend.shares(batch)[0, 0, :, 0].cpu().double().numpy()
         self.alone = not bool(self.blend.share.any())
-        self.panel = panel.slice(max(panel.length - MEMORY, 0), None)
+        self.panel = panel = panel.slice(max(panel.length - MEMORY, 0), None)
+        scaler, first = (
+            fitted.preprocessing.scaler_of(whole),
+            fitted.preprocessing.start_step(panel),
+        )
+        self.applied = fitted.applied(self.blend, panel, scaler, first)
+        self.names = names_of(panel)
+        self.panel = panel if self.applied is None else self.applied.panel
         self.levels = np.where(
-            np.isnan(self.past).all(0),
-            fitted.preprocessing.scaler_of(panel).shift,
+            np.isnan(self.past).all(0) | ~self.panel.observed.any(0),
+            scaler.shift,
             np.nan_to_num(self.past).sum(0) / np.maximum((~np.isnan(self.past)).sum(0), 1),
         )
         rows = min(rows, MEMORY)
         if rows > len(self.times):  # series that ended early have as many rows as the others
             before = rows - self.panel.length
             self.times = panel.freq.range(int(self.panel.times[0]), rows, first=-before)
-            past = np.where(self.panel.observed, self.panel.values, np.nan)
+            past = np.where(panel.observed, panel.values, np.nan)
             self.past = np.concatenate([np.full((before, past.shape[1]), np.nan), past])
         self.attribution = Attribution(
             torch.from_numpy(np.ascontiguousarray(self.panel.values)),
             torch.from_numpy(np.ascontiguousarray(self.panel.observed)),
             self.blend.seasons,
             self.horizon,
-            self.blend.prior,
+            self.blend.mean_prior if self.blend.means else self.blend.prior,
+            squared=self.blend.means,
         )
         self.found: dict[int, Parts] = {}
         self.linked = is_linked(fitted.plan, self.panel.n_series)
-        self.frozen: dict[int, _FrozenForecast] = {}
+        self.network = load_network()
+        if fitted.tuned is not None:
+            self.network = copy.deepcopy(fitted.tuned).cpu()
+        self.frozen: dict[int, FrozenPretrained] = {}
+
+    def pretrained(self, series: int) -> bool:
+        """Return whether the pretrained network has a share in the forecast of a series."""
+        return self.blend is not None and bool(self.blend.zero_shot[series])
 
     def split(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
         """Return the forecast without the network, its bias, and what came from the past.
@@ -272,7 +317,7 @@ class _Local:
         share = float(self.blend.zero_shot[series])
         forecast, bias, past = 0.0, 0.0, np.zeros_like(self.past)
         if share:
-            forecast, bias, past = self._split_pretrained(series, step)
+            forecast, bias, past = self.split_pretrained(series, step)
         if share < 1:
             level = float(self.levels[series])
             if series not in self.found:
@@ -284,8 +329,16 @@ class _Local:
             past[len(past) - len(own) :, series] += (1 - share) * own
         return forecast, bias, past
 
-    def _split_pretrained(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
+    def effects(self, series: int, step: int, forecast: float) -> dict[str, float]:
+        """Return what each covariate adds to the forecast without the network."""
+        if self.applied is None or not self.panel.observed[:, series].any():
+            return {}
+        added = self.applied.split(series, self.panel.length + step - 1, forecast)
+        return {f"effect of {name}": x for name, x in zip(self.names, added, strict=True) if x}
+
+    def split_pretrained(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
         """Return the same of the pretrained network alone."""
+        assert self.blend is not None
         past = np.zeros_like(self.past)
         values, observed = self.attribution.values, self.attribution.observed
         if not observed[:, series].any():  # the forecast is the level
@@ -294,7 +347,9 @@ class _Local:
         if key not in self.frozen:
             seen = look_back(values, observed, series, self.linked)
             told = tell(self.attribution.seasons)
-            self.frozen[key] = _FrozenForecast(seen, self.levels, told, self.horizon)
+            self.frozen[key] = FrozenPretrained(
+                self.network, seen, self.levels, told, self.horizon, self.blend.means
+            )
         frozen = self.frozen[key]
         forecast, parts = frozen.split(series, step)
         parts = parts[:, -len(past) :].T
@@ -302,24 +357,40 @@ class _Local:
         return forecast, forecast - float(self.levels[series]) - float(past.sum()), past
 
 
-class _FrozenForecast:
+class FrozenPretrained:
     """The pretrained network frozen at one look-back.
 
     It is an affine map of the difference of each value from the level of its series.
     """
 
-    def __init__(self, seen: LookBack, levels: np.ndarray, seasons: torch.Tensor, horizon: int):
-        self.seen, network = seen, load_network()
+    def __init__(
+        self,
+        network: PretrainedNet,
+        seen: LookBack,
+        levels: np.ndarray,
+        seasons: torch.Tensor,
+        horizon: int,
+        mean: bool,
+    ):
+        self.seen = seen
         own = torch.as_tensor(levels)[seen.series][:, None]
         shift = ((own - seen.level) / seen.unit).float()
 
         def forecast(x: torch.Tensor) -> torch.Tensor:
             known = seen.known[None]
-            return paths(network, (x + shift) * known, known, seasons, horizon)[0, ..., MEDIAN]
+            y = paths(network, (x + shift) * known, known, seasons, horizon)
+            return y[0] @ point_weights(mean)
 
         with torch.enable_grad():
             self.x = ((seen.z - shift) * seen.known)[None].requires_grad_()
-            self.y = Frozen(forecast, self.x).output
+            self.map = Frozen(forecast, self.x)
+        self.y = self.map.output
+
+    @torch.no_grad()
+    def response(self, change: torch.Tensor) -> torch.Tensor:
+        """Return how forecasts ``[series, H]`` change with the values ``[series, time]``."""
+        moved = self.map(self.x + (change / self.seen.unit * self.seen.known).float())
+        return self.seen.unit * (moved - self.y).double()
 
     def split(self, series: int, step: int) -> tuple[float, np.ndarray]:
         """Return the forecast of a step from 1, and the part of each value ``[series, time]``."""
@@ -328,6 +399,18 @@ class _FrozenForecast:
         (slope,) = torch.autograd.grad(total, self.x, retain_graph=True)
         parts = unit * (slope * self.x)[0].detach().double()
         return float(self.seen.level[place] + unit * total.detach()), parts.numpy()
+
+
+def sum_by_name(
+    names: tuple[tuple[str, ...], tuple[str, ...]], parts: tuple[torch.Tensor, torch.Tensor]
+) -> dict[str, float]:
+    """Return what each covariate adds, as a term."""
+    terms: dict[str, float] = {}
+    for own, values in zip(names, parts, strict=True):
+        for name, value in zip(own, values.tolist(), strict=bool(len(values))):
+            key = f"effect of {name}"
+            terms[key] = terms.get(key, 0.0) + value
+    return terms
 
 
 def _weights(parts: HopParts) -> np.ndarray:
