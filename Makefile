@@ -6,7 +6,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check
 TORCH := torch==$(shell sed -n 's/^torch==//p' constraints.txt)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast test-lowest test-newest fuzz audit browser lint format map theory \
-	reproduce bench-operator bench-training bench-zoo clean
+	reproduce bench-operator bench-training bench-zoo bench-retail clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -27,7 +27,7 @@ demo: $(READY)  ## train on a generated grid, compare with three baselines, draw
 test: lint  ## lint, then every test
 	$(BIN)/python -m pytest -n auto
 
-test-fast: $(READY)  ## the tests that are not slow: less than two minutes on two cores
+test-fast: $(READY)  ## the tests that are not slow: about ten minutes on two cores
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 # The lowest torch brings gigabytes of CUDA on Linux, so this is no part of `make test`.
@@ -98,6 +98,16 @@ bench-operator: $(READY)  ## time and memory of the multi-hop operator, as ratio
 bench-training: $(READY) .bench-venv/.ready  ## training windows per second beside neuralforecast, on CPU
 	$(BIN)/python -m benchmarks.training
 
+.graph-venv/.ready:
+	$(PYTHON) -m venv .graph-venv
+	.graph-venv/bin/python $(INSTALL) tigramite lingam
+	@touch $@
+
+bench-graphs: $(READY) .graph-venv/.ready  ## links between series against known graphs: an hour; the models are kept
+	$(BIN)/python -m benchmarks.graphs --rows 1000 --seeds 2 --sets finance netsim lorenz96 var it --keep .graphs --out results/network.json --models fighter share correlation var ols "integrated gradients" attention pcmci varlingam
+	$(BIN)/python -m benchmarks.graph_forecasts --keep .graphs
+	$(BIN)/python -m benchmarks.graph_page
+
 .zoo-venv/.ready: constraints.txt
 	$(PYTHON) -m venv .zoo-venv
 	.zoo-venv/bin/python $(INSTALL) $(TORCH)
@@ -109,5 +119,8 @@ bench-zoo: $(READY) .zoo-venv/.ready  ## Fighter and its peers on the developmen
 	fighter+future pretrained
 	$(BIN)/python -m benchmarks.zoo --page --models nhits patchtst --windows 0
 
+bench-retail: $(READY) .zoo-venv/.ready  ## the same for many series and demand: docs/retail.md; resumes
+	$(BIN)/python -m benchmarks.retail --windows 0 --page
+
 clean:  ## remove the environment and caches
-	rm -rf .venv .bench-venv .zoo-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist
+	rm -rf .venv .bench-venv .graph-venv .zoo-venv .lowest-venv .newest-venv .audit-venv .ruff_cache .pytest_cache .hypothesis .import_linter_cache .fuzz build dist

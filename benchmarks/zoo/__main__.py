@@ -4,16 +4,20 @@
     python -m benchmarks.zoo --models fighter flair --tables core --device cuda --jobs 8 --page
 
 A call computes what ``results/zoo.json`` does not have and writes every result at once, so that an
-interrupted call resumes. Peers run in an environment of their own. ``--page`` writes docs/zoo.md
-from the stored results.
+interrupted call resumes. ``--again`` first drops the results that are asked for; interrupted, such
+a call is resumed without it. Peers run in an environment of their own. ``--page`` writes
+docs/zoo.md from the stored results.
 """
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from . import store
 
@@ -42,8 +46,7 @@ def commands(args: argparse.Namespace) -> list[list[str]]:
         call += ["--results", str(args.results), "--cache", str(args.cache)]
         call += ["--device", args.device] if args.device else []
         call += ["--csv", str(args.csv)] if args.csv else []
-        call += ["--again"] if args.again else []
-        calls.append(call)
+        calls.append([*call, "--command", args.command])
     return calls
 
 
@@ -74,9 +77,26 @@ def work(calls: list[list[str]], jobs: int) -> int:
             raise
 
 
-def main() -> int:
-    """Run what is missing, and write the page if asked to."""
-    parser = store.flags("python -m benchmarks.zoo")
+def write_zoo(args: argparse.Namespace) -> None:
+    """Write docs/zoo.md and its picture."""
+    from .page import write_page
+
+    write_page(args.results, args.zoo, store.ROOT / "docs")
+
+
+def main(
+    program: str = "benchmarks.zoo",
+    defaults: Mapping[str, Any] | None = None,
+    write_page: Callable[[argparse.Namespace], None] = write_zoo,
+) -> int:
+    """Run what is missing, and write the page if asked to.
+
+    Args:
+        program: the module that was called.
+        defaults: of the flags (default: those of the zoo).
+        write_page: writes the page that belongs to the results.
+    """
+    parser = store.flags(f"python -m {program}")
     parser.add_argument("--jobs", type=int, default=1, help="workers at a time (default: 1)")
     parser.add_argument(
         "--peer-python",
@@ -84,18 +104,20 @@ def main() -> int:
         default=store.ROOT / ".zoo-venv" / "bin" / "python",
         help="the Python that has the peers",
     )
-    parser.add_argument("--page", action="store_true", help="write docs/zoo.md and its picture")
+    parser.add_argument("--page", action="store_true", help="write the page of the results")
     parser.add_argument("--only-page", action="store_true", help="write the page, compute nothing")
+    parser.set_defaults(**(defaults or {}))
     args = parser.parse_args()
+    args.command = args.command or shlex.join(["python", "-m", program, *sys.argv[1:]])
     try:
+        if args.again and not args.only_page:
+            store.drop(args, store.Places(args.results, args.cache, args.csv))  # not in each worker
         failed = 0 if args.only_page else work(commands(args), args.jobs)
     except KeyboardInterrupt:
-        print("Finished results are kept: call again to continue.", flush=True)
+        print("Finished results are kept: call again (without --again) to continue.", flush=True)
         return 130
     if args.page or args.only_page:
-        from .page import write_page
-
-        write_page(args.results, args.zoo, store.ROOT / "docs")
+        write_page(args)
     return int(failed > 0)
 
 

@@ -4,7 +4,8 @@
 
 ``fighter`` is ``Forecaster(horizon)`` on the columns unique_id, ds and y. ``fighter+future`` also
 uses the covariates that are known in advance. ``pretrained`` is ``Forecaster(horizon,
-model="pretrained")`` without ``fit``. Truth and forecast are matched by time stamp.
+model="pretrained")`` without ``fit``, ``pretrained+tuning`` with it, and ``pretrained+fit`` with it
+but without fine-tuning. Truth and forecast are matched by time stamp.
 """
 
 import warnings
@@ -20,6 +21,7 @@ import torch
 from fighter import Forecaster
 from fighter.benchmark.provenance import provenance
 from fighter.errors import DataWarning, FighterError
+from fighter.models import Pretrained
 
 from . import store
 from .protocol import LEVELS, Window, from_levels
@@ -35,23 +37,25 @@ def forecast(window: Window, seed: int, *, name: str, device: str | None) -> sto
     options: dict[str, Any] = {"level": [*LEVELS], "seed": seed, "verbose": False, "device": device}
     if known:
         options |= {"future": known}
-    if name == PRETRAINED:
-        options |= {"model": name}
+    if name.startswith(PRETRAINED):
+        options |= {"model": Pretrained(tune=name.endswith("+tuning"))}
     if table.freq == "1" and "season" in {field.name for field in fields(Forecaster)}:
         options |= {"season": table.season}
-    history = _numbers(window.rows("history")[columns], known)
-    ahead = _numbers(window.rows("truth")[["unique_id", "ds", *known]], known) if known else None
+    history = numbers(window.rows("history")[columns], known)
+    ahead = numbers(window.rows("truth")[["unique_id", "ds", *known]], known) if known else None
     try:
-        made = _run(Forecaster(table.horizon, **options), history, ahead)
+        made = _run(name, Forecaster(table.horizon, **options), history, ahead)
     except FighterError as error:
         if error.argument != "freq" or table.freq == "1":
             raise
-        made = _run(Forecaster(table.horizon, freq=table.freq, **options), history, ahead)
+        made = _run(name, Forecaster(table.horizon, freq=table.freq, **options), history, ahead)
     return match(window, made), None
 
 
-def _run(model: Forecaster, history: pd.DataFrame, ahead: pd.DataFrame | None) -> pd.DataFrame:
-    if model.model == PRETRAINED:
+def _run(
+    name: str, model: Forecaster, history: pd.DataFrame, ahead: pd.DataFrame | None
+) -> pd.DataFrame:
+    if name == PRETRAINED:
         return model.predict(history)
     return model.fit(history).predict(future=ahead)
 
@@ -80,7 +84,7 @@ def match(window: Window, answer: pd.DataFrame) -> np.ndarray:
     return quantiles.reshape(len(window.ids), window.table.horizon, -1)
 
 
-def _numbers(table: Any, columns: list[str]) -> Any:
+def numbers(table: Any, columns: list[str]) -> Any:
     """Turn columns of words into 0 and 1: whether a day is special, such as a holiday."""
     words = [name for name in columns if not pd.api.types.is_numeric_dtype(table[name])]
     return table.assign(**{name: (table[name] != "none").astype(float) for name in words})
@@ -102,9 +106,12 @@ def main() -> int:
     models: dict[str, store.Model] = {
         name: partial(forecast, name=name, device=device) for name in store.FIGHTER
     }
-    about = provenance("python -m benchmarks.zoo", device)
+    about = provenance("python -m benchmarks.zoo.fighter_run", device)
+    about |= {"command": args.command} if args.command else {}
     name = f"fighter {about['commit']} {device}"
     places = store.Places(args.results, args.cache, args.csv)
+    if args.again:
+        store.drop(args, places)
     todo = store.missing(args, [name for name in args.models if name in models], places)
     return int(store.compute(todo, models, places, {name: about}) > 0)
 

@@ -1,8 +1,7 @@
 """Write docs/zoo.md and its picture from the stored results alone."""
 
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,20 @@ from fighter.benchmark.result import markdown
 from fighter.plotting.theme import Theme
 
 from . import protocol, store
+from .combine import (
+    NEAR,
+    Scores,
+    against_chosen,
+    combine,
+    common,
+    firsts,
+    geometric,
+    over_tables,
+    spread,
+)
 from .protocol import CLASSES, Table
 from .store import Row
 
-NEAR = 1.02  # a model within 2 % of the best of a table shares its place
 FAR = 1.10  # a model that is more than 10 % behind is named
 TITLES = {
     "fighter": "Fighter",
@@ -24,14 +33,16 @@ TITLES = {
     "autotheta": "AutoTheta",
     "autoets": "AutoETS",
     "autoces": "AutoCES",
+    "tsb": "TSB",
     "lightgbm": "LightGBM",
+    "lightgbm_mean": "LightGBM, squared error",
     "flair": "FLAIR",
     "nhits": "NHITS",
     "patchtst": "PatchTST",
+    "deepar": "DeepAR",
 }
 PICTURE = "zoo/tables.png"
 EDGES = (0.08, 8.0)  # of the picture; values beyond are drawn at the edge
-Scores = Mapping[str, Mapping[str, Mapping[str, float]]]  # of a model and a table, by name
 TEXT = """# Fighter beside other forecasters
 
 **Development numbers: these are the {tables} tables the product was developed with.** They show
@@ -54,7 +65,7 @@ Seconds are the median over tables for fitting and forecasting once, on the mach
 
 {chosen}
 
-![Relative MASE of each table, for {shown}]({picture})
+{networks}![Relative MASE of each table, for {shown}]({picture})
 
 ## How it is measured
 
@@ -68,8 +79,8 @@ The statistical models use the last 500 rows of each series, or ten seasons if t
 2,000. {sampled}AutoETS ignores seasons longer than 24 rows. LightGBM has lags, calendar features
 and conformal intervals through mlforecast; its loss and the scaling of its target were chosen on
 windows that are scored here, which favours it a little. No other peer was tuned. NHITS and PatchTST
-are trained for 500 steps with one seed, on the core tables only{windows}. Details and settings are
-in `benchmarks/zoo/`.
+are trained for 500 steps, on the core tables only{windows}. {seeds} Details and settings are in
+`benchmarks/zoo/`.
 
 <!-- not run: needs the tables of the zoo and the environment of the peers -->
 ```sh
@@ -79,91 +90,6 @@ python -m benchmarks.zoo --models fighter --device cuda --jobs 8 --page
 
 <sub>{provenance}</sub>
 """
-
-
-def combine(rows: Sequence[Row], names: Sequence[str]) -> Scores:
-    """Return the scores of each model and table, over all windows and seeds.
-
-    Relative scores divide by the seasonal naive forecast on the same series and windows.
-    """
-    groups: dict[str, dict[str, list[Row]]] = {}
-    for row in rows:
-        if row["table"] in names:
-            groups.setdefault(row["model"], {}).setdefault(row["table"], []).append(row)
-    return {
-        model: {table: one for table, some in tables.items() if (one := _table(some))}
-        for model, tables in groups.items()
-    }
-
-
-def _table(rows: Sequence[Row]) -> dict[str, float]:
-    scored = [row for row in rows if row["mase"] is not None and row["naive_mase"]]
-    sized = [row for row in rows if row["wql"] is not None and row["naive_wql"]]
-    if not scored or not sized:
-        return {}
-
-    def mean(some: Sequence[Row], name: str, weight: str) -> float:
-        return sum(row[name] * row[weight] for row in some) / sum(row[weight] for row in some)
-
-    mase = mean(scored, "mase", "scored")
-    return {
-        "mase": mase / mean(scored, "naive_mase", "scored"),
-        "wql": mean(sized, "wql", "size") / mean(sized, "naive_wql", "size"),
-        "cov80": mean(rows, "cov80", "cells"),
-        "cov95": mean(rows, "cov95", "cells"),
-        "seconds": statistics.median(row["seconds"] for row in rows),
-    }
-
-
-def geometric(values: Sequence[float]) -> float:
-    """Return the geometric mean; a perfect forecast counts as a thousandth."""
-    return math.exp(statistics.fmean(math.log(max(value, 1e-3)) for value in values))
-
-
-def firsts(scores: Scores, full: Sequence[str]) -> dict[str, float]:
-    """Return in what share of its tables a model is best or within 2 % of the best.
-
-    It is compared with the models in ``full``, which were run on all tables.
-    """
-    shares = {}
-    for model, tables in scores.items():
-        near = 0
-        for table, one in tables.items():
-            others = [scores[name][table]["mase"] for name in full if table in scores[name]]
-            near += one["mase"] <= NEAR * min([one["mase"], *others])
-        shares[model] = near / len(tables)
-    return shares
-
-
-def against_chosen(rows: Sequence[Row], model: str, peers: Sequence[str]) -> dict[str, float]:
-    """Return a model's MASE by that of the peer that was best on the other windows of a table.
-
-    This is the peer that could have been chosen beforehand; the best one of a window is partly
-    luck. Tables with a single window have no other windows and are left out.
-    """
-    scores: dict[str, dict[str, dict[int, Row]]] = {}
-    for row in rows:
-        if row["seed"] == 0 and row["mase"] is not None:
-            scores.setdefault(row["table"], {}).setdefault(row["model"], {})[row["window"]] = row
-    ratios = {}
-    for table, models in scores.items():
-        windows = models.get(model, {})
-        known = [name for name in peers if set(windows) <= set(models.get(name, {}))]
-        if len(windows) < 2 or not known:
-            continue
-        ours = theirs = 0.0
-        for window, row in windows.items():
-            others = [other for other in windows if other != window]
-            chosen = min(known, key=lambda name: _mean_mase(models[name], others))
-            ours += row["mase"] * row["scored"]
-            theirs += models[chosen][window]["mase"] * row["scored"]
-        ratios[table] = ours / theirs
-    return ratios
-
-
-def _mean_mase(rows: Mapping[int, Row], windows: Sequence[int]) -> float:
-    some = [rows[window] for window in windows]
-    return sum(row["mase"] * row["scored"] for row in some) / sum(row["scored"] for row in some)
 
 
 def write_page(results: Path, zoo: Path, docs: Path) -> None:
@@ -178,28 +104,49 @@ def write_page(results: Path, zoo: Path, docs: Path) -> None:
     shown = draw(scores, tables, full, docs / PICTURE)
     text = TEXT.format(
         tables=len(tables),
-        summary=_summary(scores, full),
+        summary=_summary(stored["rows"], scores, full),
         table=_markdown(scores, tables, order, firsts(scores, rivals)),
         chosen=_chosen(stored["rows"], scores, full),
+        networks=_networks(stored["rows"], order, full),
         shown=shown,
         picture=PICTURE,
-        missing=_missing(stored["rows"], order),
+        missing=missing_steps(stored["rows"], order, tables),
+        seeds=seeds_in_words(stored["rows"], order),
         sampled=_sampled(stored["rows"], tables),
         windows=_windows(stored["rows"]),
-        provenance=_provenance(stored),
+        provenance=provenance_in_words(stored, results.name),
     )
     with atomic_write(docs / "zoo.md") as file:
         file.write_text(text, encoding="utf-8")
 
 
-def _summary(scores: Scores, full: Sequence[str]) -> str:
-    ranked = sorted(full, key=lambda n: geometric([t["mase"] for t in scores[n].values()]))
-    parts = [
-        f"{TITLES[name]} {geometric([t['mase'] for t in scores[name].values()]):.3f}"
-        for name in ranked
-    ]
+def _summary(rows: Sequence[Row], scores: Scores, full: Sequence[str]) -> str:
+    parts = []
+    for name in sorted(full, key=lambda name: over_tables(scores[name], "mase")):
+        value, (deviation, seeds) = (
+            over_tables(scores[name], "mase"),
+            spread(rows, name, scores[name], "mase"),
+        )
+        more = f" ± {deviation:.3f}" if seeds > 1 else ""
+        parts.append(f"{TITLES[name]} {value:.3f}{more}")
     count = len(scores[full[0]])
     return f"Relative MASE over {count} tables, best first: {', '.join(parts)}."
+
+
+def seeds_in_words(rows: Iterable[Row], order: Sequence[str]) -> str:
+    """Say how many seeds the trained models have, and what is shown of several."""
+    found: dict[str, set[int]] = {}
+    for row in rows:
+        if row["model"] in store.SEEDED and row["model"] in order:
+            found.setdefault(row["model"], set()).add(row["seed"])
+    several = [name for name in order if len(found.get(name, ())) > 1]
+    if not several:
+        return "Each trained model has one seed." if found else ""
+    counts = ", ".join(f"{TITLES[name]} {len(found[name])}" for name in several)
+    return (
+        f"Seeds: {counts}; scores are averaged over them, and what follows ± is the standard "
+        "deviation between them. The other trained models have one."
+    )
 
 
 def _markdown(
@@ -257,6 +204,27 @@ def _chosen(rows: Sequence[Row], scores: Scores, full: Sequence[str]) -> str:
     )
 
 
+def _networks(rows: Sequence[Row], order: Sequence[str], full: Sequence[str]) -> str:
+    """Compare Fighter with each network among the peers on the windows that both have."""
+    parts = []
+    for network in (name for name in order if name in store.NETWORKS):
+        models = [*(name for name in full if name in store.FIGHTER), network]
+        shared = common(rows, models)
+        if not shared:
+            continue
+        scores = combine(shared, {row["table"] for row in shared})
+        listed = [
+            f"relative {title} "
+            + ", ".join(f"{TITLES[name]} {over_tables(scores[name], score):.3f}" for name in models)
+            for score, title in (("mase", "MASE"), ("wql", "WQL"))
+        ]
+        parts.append(
+            f"On the windows that {TITLES[network]} was run on (tables: {len(scores[network])}): "
+            f"{'; '.join(listed)}."
+        )
+    return " ".join(parts) + "\n\n" if parts else ""
+
+
 def _relative_to_point(rows: Sequence[Row], naive: Mapping[tuple[str, int], float]) -> float:
     """Return Fighter's quantile loss by that of the point forecast of seasonal naive."""
     sums: dict[str, list[float]] = {}
@@ -268,17 +236,21 @@ def _relative_to_point(rows: Sequence[Row], naive: Mapping[tuple[str, int], floa
     return geometric([own / point for own, point in sums.values()])
 
 
-def _missing(rows: Sequence[Row], order: Sequence[str]) -> str:
+def missing_steps(rows: Sequence[Row], order: Sequence[str], tables: Mapping[str, Table]) -> str:
+    """Say how many forecasts each model did not make, and what share of its steps they are."""
     parts = []
     for model in order:
-        own = [row for row in rows if row["model"] == model and row["missing"]]
-        errors = len({row["table"] for row in own if "error" in row})
-        if own:
-            count = sum(row["missing"] for row in own)
-            number = len({row["table"] for row in own})
-            tables = "1 table" if number == 1 else f"{number} tables"
-            failed = f", {errors} of which it could not fit" if errors else ""
-            parts.append(f"{TITLES[model]} {count:,} steps in {tables}{failed}")
+        own = [row for row in rows if row["model"] == model and row["table"] in tables]
+        bad = [row for row in own if row["missing"]]
+        if not bad:
+            continue
+        count = sum(row["missing"] for row in bad)
+        share = count / sum(row["series"] * tables[row["table"]].horizon for row in own)
+        number = len({row["table"] for row in bad})
+        among = "1 table" if number == 1 else f"{number} tables"
+        errors = len({row["table"] for row in bad if "error" in row})
+        failed = f", {errors} of which it could not fit" if errors else ""
+        parts.append(f"{TITLES[model]} {count:,} steps ({100 * share:.2g} %) in {among}{failed}")
     return "; ".join(parts) or "none"
 
 
@@ -296,16 +268,17 @@ def _sampled(rows: Sequence[Row], tables: Mapping[str, Table]) -> str:
 
 
 def _windows(rows: Sequence[Row]) -> str:
-    used = {row["window"] for row in rows if row["model"] in store.CORE_ONLY}
+    used = {row["window"] for row in rows if row["model"] in store.NETWORKS}
     return ", with the last window only" if used == {0} else ""
 
 
-def _provenance(stored: Mapping[str, Any]) -> str:
+def provenance_in_words(stored: Mapping[str, Any], name: str) -> str:
+    """Say which code, packages and machines the rows of a results file come from."""
     parts = [
-        f"{name}: " + ", ".join(f"{key} {value}" for key, value in about.items())
-        for name, about in stored["environments"].items()
+        f"{by}: " + ", ".join(f"{key} {value}" for key, value in about.items())
+        for by, about in stored["environments"].items()
     ]
-    return f"{len(stored['rows'])} rows in `results/zoo.json`; " + "; ".join(parts) + "."
+    return f"{len(stored['rows'])} rows in `results/{name}`; " + "; ".join(parts) + "."
 
 
 def draw(

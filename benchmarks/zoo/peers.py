@@ -5,8 +5,11 @@
 - statsforecast: SeasonalNaive (Naive without a season), AutoETS, AutoTheta and AutoCES with the
   first season of the table, on the last max(10 seasons, 500) rows, at most 2,000 (the naive one on
   all rows). Missing values are interpolated.
+- tsb: the method of Teunter, Syntetos and Babai for intermittent demand, of statsforecast, with 0.2
+  for both of its parameters. Intervals are its conformal ones from up to ten backtests; a history
+  without room for two has the forecast itself for all quantiles.
 - flair: flaircast with 200 sample paths; it chooses the season from the frequency.
-- lightgbm, nhits, patchtst: see ``peers_global.py``.
+- lightgbm, lightgbm_mean, nhits, patchtst, deepar: see ``peers_global.py``.
 
 Peers know rows, not stamps: where steps are absent, the rows are numbered as if there were none.
 """
@@ -25,9 +28,11 @@ from typing import Any
 import numpy as np
 
 from . import peers_global, store
+from .peers_global import BACKTESTS
 from .protocol import LEVELS, QUANTILES, Window, from_levels
 
 ROWS, SEASONS, MOST_ROWS = 500, 10, 2000  # of a history for statsforecast
+SMOOTHING = (0.2, 0.2)  # of TSB: of the sizes of demands, and of their probability
 MANY, SAMPLE = 400, 150  # slow models forecast a sample of the series of larger tables
 SLOW = ("autoces",)
 PACKAGES = ("statsforecast", "mlforecast", "lightgbm", "flaircast", "neuralforecast", "torch",
@@ -57,6 +62,24 @@ def statistical(name: str, window: Window, seed: int) -> store.Answer:
     return forecast, None
 
 
+def tsb(window: Window, seed: int) -> store.Answer:
+    """Forecast with TSB."""
+    from statsforecast.models import TSB, ConformalIntervals
+
+    forecast = store.empty(window)
+    horizon = window.table.horizon
+    for i in range(len(window.ids)):
+        y = window.filled(i)
+        backtests = min((len(y) - 1) // horizon, BACKTESTS)
+        if backtests < 2:
+            forecast[i] = TSB(*SMOOTHING).forecast(y=y, h=horizon)["mean"][:, None]
+            continue
+        intervals = ConformalIntervals(n_windows=backtests, h=horizon)
+        model = TSB(*SMOOTHING, prediction_intervals=intervals)
+        forecast[i] = from_levels(model.forecast(y=y, h=horizon, level=[*LEVELS]), "mean")
+    return forecast, None
+
+
 def flair(window: Window, seed: int) -> store.Answer:
     """Forecast with FLAIR; the quantiles are those of its sample paths."""
     from flaircast import FLAIR
@@ -79,9 +102,12 @@ MODELS: dict[str, store.Model] = {
     "autoets": partial(statistical, "AutoETS"),
     "autoces": partial(statistical, "AutoCES"),
     "flair": flair,
-    "lightgbm": peers_global.lightgbm,
+    "tsb": tsb,
+    "lightgbm": partial(peers_global.lightgbm, "regression_l1"),
+    "lightgbm_mean": partial(peers_global.lightgbm, "regression"),
     "nhits": partial(peers_global.neural, "NHITS"),
     "patchtst": partial(peers_global.neural, "PatchTST"),
+    "deepar": partial(peers_global.neural, "DeepAR"),
 }
 
 
@@ -104,6 +130,8 @@ def main() -> int:
     args = store.flags("python -m benchmarks.zoo.peers").parse_args()
     warnings.simplefilter("ignore")
     places = store.Places(args.results, args.cache, args.csv)
+    if args.again:
+        store.drop(args, places)
     todo = store.missing(args, [name for name in args.models if name in MODELS], places)
     return int(store.compute(todo, MODELS, places, environment(), choose) > 0)
 

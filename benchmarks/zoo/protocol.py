@@ -1,4 +1,4 @@
-"""Cut the tables of the zoo into histories and truths, and score forecasts against them.
+"""Cut the tables of the zoo into histories and truths.
 
 Needs only numpy and pandas, so that Fighter's environment and that of its peers both import it.
 
@@ -22,7 +22,6 @@ import pandas as pd
 WINDOWS = (0, 1, 2)
 LEVELS = (20, 40, 60, 80, 95)  # intervals in per cent; with the median they give all quantiles
 QUANTILES = (0.025, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.975)
-DECILES = slice(1, 10)  # of QUANTILES: those that the quantile loss averages
 SHORT, MANY = 150, 100  # rows of a short series, series of a table with many
 FREQUENCIES = {
     "YS": "yearly",
@@ -38,7 +37,6 @@ CLASSES = (
     *("yearly", "quarterly", "monthly", "weekly", "daily", "hourly", "sub-hourly", "no calendar"),
     *("short", "intermittent", "many series", "single series", "covariates"),
 )
-Sums = dict[str, np.ndarray]  # one number per series
 
 
 @dataclass(frozen=True)
@@ -212,88 +210,3 @@ def from_levels(columns: Any, middle: str, prefix: str = "") -> np.ndarray:
     low = [np.asarray(columns[f"{prefix}lo-{level}"]) for level in reversed(LEVELS)]
     high = [np.asarray(columns[f"{prefix}hi-{level}"]) for level in LEVELS]
     return np.stack([*low, np.asarray(columns[middle]), *high], -1).astype(np.float64)
-
-
-# ---- scores -------------------------------------------------------------------------------
-
-
-def scale(history: np.ndarray, season: int) -> float:
-    """Return the mean absolute seasonal difference of a history; NaN if there is none above 0.
-
-    Season 1 is used where the history has no more rows than a season or does not change.
-    """
-    for m in (season, 1) if len(history) > season else (1,):
-        steps = np.abs(history[m:] - history[:-m])
-        steps = steps[np.isfinite(steps)]
-        if len(steps) and steps.mean() > 0:
-            return float(steps.mean())
-    return float("nan")
-
-
-def complete(window: Window, forecast: np.ndarray) -> tuple[np.ndarray, int]:
-    """Replace forecasts that are missing or not finite; return all and how many were replaced.
-
-    A step with any such quantile is replaced, with all its quantiles, by the seasonal naive one.
-    """
-    forecast = np.array(forecast, np.float64)
-    absent = np.asarray(~np.isfinite(forecast).all(-1))
-    for i in np.flatnonzero(absent.any(-1)).tolist():
-        naive = seasonal_naive(window.history(i), window.table.horizon, window.table.season)
-        forecast[i][absent[i]] = naive[absent[i]]
-    return forecast, int(absent.sum())
-
-
-def score(window: Window, forecast: np.ndarray, point: np.ndarray | None = None) -> Sums:
-    """Return the scores of each series: ``mase``, and sums over its steps.
-
-    Args:
-        window: the truth and the histories.
-        forecast: quantiles at QUANTILES, [series, H, Q], all finite.
-        point: forecasts for the absolute error, [series, H] (default: the median).
-    """
-    truth = window.truth
-    known = np.isfinite(truth)
-    point = forecast[..., QUANTILES.index(0.5)] if point is None else point
-    error = np.where(known, np.abs(truth - point), 0).sum(1)
-    cells = known.sum(1)
-    season = window.table.season
-    scales = np.array([scale(window.history(i), season) for i in range(len(window.ids))])
-    over = truth[..., None] - forecast[..., DECILES]
-    levels = np.array(QUANTILES[DECILES])
-    loss = 2 * np.maximum(levels * over, (levels - 1) * over).mean(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mase = error / cells / scales
-    sums = {
-        "mase": mase,  # NaN without a scale or without truth
-        "error": error,
-        "loss": np.where(known, loss, 0).sum(1),
-        "size": np.where(known, np.abs(truth), 0).sum(1),
-        "cells": cells,
-    }
-    for level, low in ((80, 1), (95, 0)):
-        inside = (truth >= forecast[..., low]) & (truth <= forecast[..., -1 - low])
-        sums[f"in{level}"] = (inside & known).sum(1)
-    return sums
-
-
-def naive_score(window: Window) -> Sums:
-    """Return the scores of the seasonal naive forecast on the same series."""
-    horizon, season = window.table.horizon, window.table.season
-    every = [seasonal_naive(window.history(i), horizon, season) for i in range(len(window.ids))]
-    return score(window, np.stack(every))
-
-
-def total(sums: Sums) -> dict[str, float]:
-    """Return the scores of a table from those of its series."""
-    mase, size, cells = sums["mase"], float(sums["size"].sum()), int(sums["cells"].sum())
-    scored = np.isfinite(mase)
-    return {
-        "mase": float(mase[scored].mean()) if scored.any() else float("nan"),
-        "wql": float(sums["loss"].sum()) / size if size else float("nan"),
-        "wape": float(sums["error"].sum()) / size if size else float("nan"),
-        "cov80": 100 * float(sums["in80"].sum()) / max(cells, 1),
-        "cov95": 100 * float(sums["in95"].sum()) / max(cells, 1),
-        "scored": int(scored.sum()),  # series with a MASE: the weight of mase among windows
-        "size": size,  # the weight of wql and wape
-        "cells": cells,  # the weight of coverage
-    }

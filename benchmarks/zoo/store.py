@@ -1,7 +1,7 @@
 """Keep the result of every (model, table, window, seed), so that a later call computes the rest.
 
-``results/zoo.json`` has one row per result with the scores of the table. The scores of its series
-are in the ignored folder ``.zoo/``, one file per result.
+The results file, such as ``results/zoo.json``, has one row per result with the scores of the table.
+The scores of its series are in the ignored folder ``.zoo/``, one file per result.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import protocol
+from . import protocol, scores
 from .protocol import Table, Window
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,12 +28,12 @@ ZOO = ROOT.parent / "shared" / "data" / "zoo"
 RESULTS = ROOT / "results" / "zoo.json"
 CACHE = ROOT / ".zoo"
 PEERS = (
-    *("seasonal_naive", "autotheta", "autoets", "autoces", "flair", "lightgbm"),
-    *("nhits", "patchtst"),
+    *("seasonal_naive", "autotheta", "autoets", "autoces", "flair", "tsb", "lightgbm"),
+    *("lightgbm_mean", "nhits", "patchtst", "deepar"),
 )
-FIGHTER = ("fighter", "fighter+future", "pretrained")
-SEEDED = ("fighter", "fighter+future", "nhits", "patchtst")  # the other models have only seed 0
-CORE_ONLY = ("nhits", "patchtst")
+FIGHTER = ("fighter", "fighter+future", "pretrained", "pretrained+fit", "pretrained+tuning")
+NETWORKS = ("nhits", "patchtst", "deepar")  # peers that are run on core tables only
+SEEDED = ("fighter", "fighter+future", *NETWORKS)  # the other models have only seed 0
 
 Row = dict[str, Any]
 Key = tuple[str, str, int, int]
@@ -57,21 +57,26 @@ def key(row: Mapping[str, Any]) -> Key:
     return row["model"], row["table"], row["window"], row["seed"]
 
 
-def flags(program: str) -> argparse.ArgumentParser:
+def flags(
+    program: str,
+    models: Sequence[str] = (*FIGHTER, *PEERS),
+    default: Sequence[str] = ("fighter",),
+    results: Path = RESULTS,
+) -> argparse.ArgumentParser:
     """Return the command line that both environments share."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--zoo", type=Path, default=ZOO, help="folder of the tables")
-    models = [*FIGHTER, *PEERS]
-    parser.add_argument("--models", nargs="+", default=["fighter"], choices=models, metavar="MODEL",
+    parser.add_argument("--models", nargs="+", default=[*default], choices=models, metavar="MODEL",
                         help=", ".join(models))  # fmt: skip
     parser.add_argument("--tables", nargs="+", help='names, or "core" (default: all)')
     parser.add_argument("--windows", type=int, nargs="+", default=[*protocol.WINDOWS])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--device", help="of the trained models (default: a GPU if there is one)")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, default=results)
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the series' scores")
     parser.add_argument("--csv", type=Path, help="also write all rows to this file")
-    parser.add_argument("--again", action="store_true", help="also compute what is there")
+    parser.add_argument("--again", action="store_true", help="drop what is there and compute it")
+    parser.add_argument("--command", default="", help=argparse.SUPPRESS)  # that started this one
     return parser
 
 
@@ -111,24 +116,39 @@ def _replace(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def _write(places: Places, stored: Mapping[str, Any]) -> None:
+    rows = sorted(stored["rows"], key=key)
+    head = {name: value for name, value in stored.items() if name != "rows"}
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    text = json.dumps(head, indent=1, ensure_ascii=False)[:-2]
+    _replace(places.results, f'{text},\n "rows": [\n{lines}\n]}}\n')
+    if places.csv:
+        write_csv(places.csv, rows)
+
+
 def add(places: Places, rows: Iterable[Row], environment: Mapping[str, Any]) -> None:
     """Add rows to the results file; a new row replaces an old one about the same."""
     with _locked(places.cache / "lock"):
         stored = read(places.results)
         every = {key(row): row for row in [*stored["rows"], *rows]}
-        stored["rows"] = [every[name] for name in sorted(every)]
-        stored["about"] = ABOUT
-        stored["environments"] |= environment
-        head = {name: value for name, value in stored.items() if name != "rows"}
-        lines = ",\n".join(json.dumps(row) for row in stored["rows"])
-        text = json.dumps(head, indent=1, ensure_ascii=False)[:-2]
-        _replace(places.results, f'{text},\n "rows": [\n{lines}\n]}}\n')
-        if places.csv:
-            write_csv(places.csv, stored["rows"])
+        environments = stored["environments"] | environment
+        new = {"about": ABOUT, "environments": environments, "rows": every.values()}
+        _write(places, stored | new)
 
 
-CSV = ("model", "table", "window", "seed", "series", "mase", "wql", "wape", "cov80", "cov95",
-       "seconds", "missing", "rel_mase", "rel_wql")  # fmt: skip
+def drop(args: argparse.Namespace, places: Places) -> None:
+    """Remove the rows that the command line asks for from the results file."""
+    asked = {(one[0], one[1].name, *one[2:]) for one in _asked(args, args.models)}
+    with _locked(places.cache / "lock"):
+        stored = read(places.results)
+        kept = [row for row in stored["rows"] if key(row) not in asked]
+        used = {row["by"] for row in kept}
+        environments = {by: a for by, a in stored["environments"].items() if by in used}
+        _write(places, stored | {"environments": environments, "rows": kept})
+
+
+CSV = ("model", "table", "window", "seed", "series", "mase", "wql", "wape", "rmsse", "bias",
+       "cov80", "cov95", "seconds", "missing", "rel_mase", "rel_wql")  # fmt: skip
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
@@ -153,6 +173,22 @@ def ratio(score: float | None, base: float | None) -> float | None:
 # ---- computing ----------------------------------------------------------------------------
 
 
+def _asked(
+    args: argparse.Namespace, models: Sequence[str]
+) -> Iterator[tuple[str, Table, int, int]]:
+    """Yield what the command line asks for: model, table, window and seed."""
+    tables = protocol.read_zoo(args.zoo, args.tables)
+    for model in models:
+        for table in tables:
+            if model in NETWORKS and not table.entry["core"]:
+                continue
+            if model == "fighter+future" and not table.future:
+                continue
+            for window in args.windows:
+                for seed in args.seeds if model in SEEDED else [0]:
+                    yield model, table, window, seed
+
+
 def missing(
     args: argparse.Namespace, models: Sequence[str], places: Places
 ) -> list[tuple[str, Table, int, int]]:
@@ -160,21 +196,9 @@ def missing(
 
     Results with an error are computed again.
     """
-    rows = [] if args.again else read(places.results)["rows"]
+    rows = read(places.results)["rows"]
     done = {key(row) for row in rows if "error" not in row}
-    todo = []
-    for model in models:
-        for table in protocol.read_zoo(args.zoo, args.tables):
-            if model in CORE_ONLY and not table.entry["core"]:
-                continue
-            if model == "fighter+future" and not table.future:
-                continue
-            for window in args.windows:
-                for seed in args.seeds if model in SEEDED else args.seeds[:1]:
-                    seed = seed if model in SEEDED else 0
-                    if (model, table.name, window, seed) not in done:
-                        todo.append((model, table, window, seed))
-    return todo
+    return [one for one in _asked(args, models) if (one[0], one[1].name, *one[2:]) not in done]
 
 
 def compute(
@@ -197,7 +221,7 @@ def compute(
     frame = None
     for model, table, number, seed in todo:
         if last is not table:
-            columns = table.future if model == "fighter+future" else ()
+            columns = table.future if model.endswith("+future") else ()
             frame, last = table.read(columns), table
         window = protocol.cut(table, number, frame)
         label = f"{model} {table.name} window {number} seed {seed}"
@@ -253,16 +277,16 @@ def store(
     if point is not None:
         absent = ~(np.isfinite(point) & np.isfinite(forecast).all(-1))
         forecast = np.where(absent[..., None], np.nan, forecast)
-    whole, replaced = protocol.complete(window, forecast)
+    whole, replaced = scores.complete(window, forecast)
     if point is not None:
-        middle = whole[..., protocol.QUANTILES.index(0.5)]
+        middle = whole[..., scores.MEDIAN]
         point = np.where(np.isfinite(forecast).all(-1), point, middle)
-    sums = protocol.score(window, whole, point)
-    naive = protocol.total(protocol.naive_score(window))
+    sums = scores.score(window, whole, point)
+    naive = scores.total(scores.naive_score(window))
     row: Row = {"model": about["model"], "table": window.table.name, "window": window.number}
     row |= {"seed": about["seed"], "series": len(window.ids)}
-    row |= {name: _short(value) for name, value in protocol.total(sums).items()}
-    row |= {f"naive_{name}": _short(naive[name]) for name in ("mase", "wql")}
+    row |= {name: _short(value) for name, value in scores.total(sums).items()}
+    row |= {f"naive_{name}": _short(naive[name]) for name in scores.RELATIVE}
     row |= {"missing": replaced, "by": next(iter(environment)), **about}
     places.cache.mkdir(parents=True, exist_ok=True)
     file = places.cache / ("-".join(map(str, key(row))) + ".npz")

@@ -24,7 +24,8 @@ same seeds ({seeds}). The first line is the unchanged member (κ = 3): MSE / MAE
 absolute error on the validation rows, which is what choices are made by. The other lines are in per
 cent of it. {noise} *The frame* is everything around the network: normalisation, cycle, calendar,
 reversion, bounds, and the training. *Share of hop 2* is its part of the norm that all hops send.
-*Likeness* is the cosine between what hop 2 and hop 1 see: 1 is a copy, and as half of every node
+*Likeness* is the cosine between what hop 2 and hop 1 see, means over nodes included (later
+versions leave them out): 1 is a copy, and as half of every node
 stays in place by default, hops are similar by construction. Parameters are in millions, seconds are
 of runs that shared a machine with others, MiB is the peak GPU memory of training; a column with
 several numbers lists the data sets in order.

@@ -21,8 +21,8 @@ def diagnose(network: ForecastNet, windows: Windows, start_step: int = 0) -> dic
     They are means over layers and heads of :class:`~fighter.explain.HopDiagnostics`: ``spectral
     gap`` (near 1: every hop from the second on is a copy), and for each hop i its ``hop i share``
     of what is sent (by norm), ``hop i dispersion`` (near 0: all nodes see the same) and ``hop i
-    redundancy``, its cosine with the previous power (near 1: a copy of it). A lazy graph is
-    measured with the part that stays in place. The result is empty where there are no hops.
+    redundancy``, its cosine with the previous power, both centred (near 1: a copy of it). A lazy
+    graph is measured with the part that stays in place. The result is empty if there are no hops.
 
     Args:
         network: the network, in eval mode.

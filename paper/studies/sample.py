@@ -43,7 +43,7 @@ class Sample:
         batch = windows.gather(torch.linspace(0, len(windows) - 1, count).long())
         position = batch.start + start_step
         generator = torch.Generator().manual_seed(seed)
-        return cls(model.network.eval(), batch, position, panel.ids, generator)
+        return cls(model.fitted.network.eval(), batch, position, panel.ids, generator)
 
     @cached_property
     def parts(self) -> tuple[Tensor, Function]:

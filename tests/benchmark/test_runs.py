@@ -264,7 +264,7 @@ def test_two_at_a_time_give_the_same_results_as_one(tmp_path, log):
 
 @pytest.mark.slow
 def test_killed_worker_is_explained_and_finished_runs_are_kept(folder, log):
-    runs = [run(1, log), run(2, log), run(3, log, "die", seconds=0.5)]
+    runs = [run(1, log), run(2, log), run(3, log, "die", seconds=3.0)]
     with pytest.raises(FighterError, match="killed") as error:
         perform(runs, folder, Environment(), jobs=2)
     assert (error.value.argument, error.value.value) == ("jobs", 2)

@@ -456,7 +456,7 @@ def test_diagnose_recognises_copies():
     (layer,) = network.core.encoder.layers
     layer.adjacency.logits.data.zero_()  # all rows are equal: A² = A
     found = diagnose(network, windows())
-    assert found["hop 2 redundancy"] == pytest.approx(1, abs=1e-5)
+    assert "hop 2 redundancy" not in found  # nothing that could be alike is left
     assert found["hop 2 dispersion"] == pytest.approx(0, abs=1e-5)
     assert found["spectral gap"] == pytest.approx(1, abs=1e-5)
     layer.adjacency.logits.data.copy_(10 * torch.eye(SERIES).roll(1, 0) - 5)  # a ring
