@@ -4,6 +4,7 @@ Every process holds the data and the network and takes its share of every batch.
 are asked to train together there is one, and the methods here change nothing.
 """
 
+import atexit
 import os
 import threading
 import time
@@ -45,6 +46,8 @@ class World:
             rank, size = _variables()
             options: dict[str, Any] = {"rank": rank, "world_size": size, "timeout": WORKING}
             dist.init_process_group(_backend(device), store=_meet(rank, size), **options)
+            # Threads of a group that live on while Python ends can abort the process.
+            atexit.register(_leave)
         return cls.joined()
 
     @classmethod
@@ -88,21 +91,29 @@ class World:
             error = raised
         host: Any = dist.new_group(backend="gloo")  # a GPU has no room to pass tables on
         parts = []
-        for rank in range(self.size):
-            box = [(own, error) if rank == self.rank else None]
-            dist.broadcast_object_list(box, rank, host)
-            assert box[0] is not None
-            made, failed = box[0]
-            if failed is not None:
-                raise failed
-            parts.append(made)
-        dist.destroy_process_group(host)
+        try:
+            for rank in range(self.size):
+                box = [(own, error) if rank == self.rank else None]
+                dist.broadcast_object_list(box, rank, host)
+                assert box[0] is not None
+                made, failed = box[0]
+                if failed is not None:
+                    raise failed
+                parts.append(made)
+        finally:
+            dist.destroy_process_group(host)
         return parts
 
     def wait(self) -> None:
         """Block until every process reaches this point."""
         if self.size > 1:
             dist.barrier()
+
+
+def _leave() -> None:
+    """Leave the other processes, at the end of this one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _variables() -> tuple[int, int]:
