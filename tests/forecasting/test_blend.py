@@ -14,9 +14,11 @@ from fighter.data import Batch, Windows, to_panel
 from fighter.forecasting import alone, autoconfig, fitted
 from fighter.forecasting import explain as explaining
 from fighter.forecasting import fit as fitting
-from fighter.forecasting.blend import Blend, choose_shares, usual_extremes, weigh_halves
+from fighter.forecasting.blend import Blend, usual_extremes
+from fighter.forecasting.blend_shares import weigh_halves
 from fighter.forecasting.intervals import warn_if_uncertain
 from fighter.forecasting.preprocessing import held_rows, split_windows
+from fighter.forecasting.shares import choose_shares
 from fighter.forecasting.spread import error_quantiles, is_mature, walk_quantiles
 from fighter.models.local import Smoothed, smooth
 from fighter.training import forecast

@@ -7,7 +7,8 @@ import torch
 
 from fighter import FighterError, Forecaster
 from fighter.data import to_panel
-from fighter.forecasting.counts import Counts, are_counts, choose_counts
+from fighter.forecasting.count_shares import choose_counts
+from fighter.forecasting.counts import Counts, are_counts
 
 from ..tables import tiny, waves
 

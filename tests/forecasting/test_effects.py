@@ -10,7 +10,7 @@ import torch
 from fighter import FighterError, Forecaster, Frame
 from fighter.forecasting.alone import forecast_alone, panel_prior
 from fighter.forecasting.autoconfig import make_plan
-from fighter.forecasting.covariates import rehearse
+from fighter.forecasting.covariate_shares import rehearse
 from fighter.forecasting.fitted import read_panel
 
 from .small import all_new

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from fighter import FighterError, Forecaster, Frame
-from fighter.forecasting import blend as blending
+from fighter.forecasting import alone as alone_
 from fighter.forecasting import fit as fitting
-from fighter.forecasting.blend import make_blend
+from fighter.forecasting.blend_shares import make_blend
 from fighter.models import Pretrained
 from fighter.models.zero_shot import zero_shot
 
@@ -226,7 +226,7 @@ def test_it_is_asked_on_few_windows_and_the_others_on_all(monkeypatch):
         made.append(rehearsal)
         return make_blend(plan, network, scaler, training, rehearsal, *rest)
 
-    monkeypatch.setattr(blending, "TOKENS", {"cpu": 1})
+    monkeypatch.setattr(alone_, "TOKENS", {"cpu": 1})
     monkeypatch.setattr(fitting, "make_blend", keep)
     model = tiny(level=[80]).fit(waves(240, noise=0.3))
     (rehearsal,) = made

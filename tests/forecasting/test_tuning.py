@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from fighter import FighterError, Forecaster, Training
-from fighter.forecasting import blend as blending
+from fighter.forecasting import alone, storage, tuning
 from fighter.forecasting import fit as fitting
-from fighter.forecasting import storage, tuning
-from fighter.forecasting.blend import make_blend
+from fighter.forecasting.blend_shares import make_blend
 from fighter.forecasting.tuning import Cells, Table, Trial, Tuned, mix
 from fighter.models import Pretrained
 from fighter.models.pretrained import PATCH
@@ -35,7 +34,7 @@ def little(monkeypatch):
     for name in ("ROUND", "TEST"):
         monkeypatch.setattr(tuning, name, {"cpu": 2**9})
     monkeypatch.setattr(tuning, "STEP", {"cpu": 2**8})
-    monkeypatch.setattr(blending, "TOKENS", {"cpu": 2**11})
+    monkeypatch.setattr(alone, "TOKENS", {"cpu": 2**11})
 
 
 @pytest.fixture

@@ -11,12 +11,15 @@ from ..models.autoregression import MEMORY
 from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth, smooth_means
 from ..models.pretrained import PretrainedNet
 from ..models.widths import FACTORS
-from ..models.zero_shot import MOST_LINKED, zero_shot
+from ..models.zero_shot import MOST_LINKED, count_tokens, zero_shot
 from ..training.parallel import one_thread
 from .autoconfig import Plan
 
 PRIOR_CELLS = 30_000  # values of some series that tell which experts are good on a table
 ENOUGH_SERIES, EXPERTS = 100, 24  # from so many series on, only the best experts are run
+# Nodes of the pretrained network, at most, in the forecasts that choose its share.
+TOKENS = {"cpu": 2**14, "cuda": 2**21}
+FEWEST_ORIGINS = 4  # that choose it in any case
 
 
 def forecast_alone(
@@ -92,6 +95,12 @@ def without_smoothing(
     error = torch.ones(count.shape, dtype=torch.float64)
     factors = point.new_ones(FACTORS, *point.shape)
     return Smoothed(point, error, count > 0, count, rows, factors)
+
+
+def affordable_origins(panel: Panel, horizon: int, device: torch.device, samples: int = 1) -> int:
+    """Return after how many rows of each sample the pretrained network can forecast in time."""
+    tokens = panel.n_series * count_tokens(panel.length, horizon)
+    return max(TOKENS[device.type] // samples // tokens, FEWEST_ORIGINS)
 
 
 def is_linked(plan: Plan, series: int) -> bool:

@@ -1,8 +1,4 @@
-"""Intervals of counts: quantiles of a distribution of counts, beside those of past errors.
-
-Both are tried on windows that test the forecasts. Each series has the shape under which its counts
-were likeliest, and the share of these quantiles that had the smallest pinball loss.
-"""
+"""Intervals of counts: quantiles of a distribution of counts, beside those of past errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +10,8 @@ from torch import Tensor
 from .._typing import Bool, Float, Int
 from ..data import Panel
 from ..data.censored import without_bounds
-from ..models.counts import MOST_MEAN, SHAPES, count_quantiles, log_probability
-from .spread import Points, independent_windows, pick_shares
-
-SHARES = torch.linspace(0, 1, 5)
-STEPS = 6  # of each window, that shapes and shares are chosen on, at most
-POOLED = 20.0  # targets of a series that count as much as all series together
-LEAST_SHARE = 0.05  # in the mean; below, the distribution is not used
+from ..models.counts import MOST_MEAN, count_quantiles
+from .spread import Points
 
 Quantiles = Float[Tensor, "windows horizon series quantiles"]
 
@@ -78,49 +69,3 @@ def _are_counts(values: np.ndarray, observed: np.ndarray) -> np.ndarray:
     seen = np.where(observed, values, 0.0)
     mean = seen.sum(0) / np.maximum(observed.sum(0), 1)
     return whole & (mean <= MOST_MEAN) & (seen.max(0, initial=0.0) > 0)
-
-
-def choose_counts(
-    counted: Bool[Tensor, "series"],
-    plain: Quantiles,
-    mean: Points,
-    target: Points,
-    seen: Points,
-    levels: Sequence[float],
-    apart: float,
-) -> Counts | None:
-    """Choose shape and share for each series; None if past errors are better throughout.
-
-    Args:
-        counted: which series hold counts.
-        plain: the quantiles that the forecasts have without it.
-        mean: forecasts of the means.
-        target: the true values.
-        seen: 1 where they count.
-        levels: the quantiles.
-        apart: rows from one window to the next, in the mean.
-    """
-    independent = independent_windows(seen, apart)
-    steps = torch.linspace(0, target.shape[1] - 1, min(target.shape[1], STEPS)).long()
-    plain, mean, target, seen = (each[:, steps] for each in (plain, mean, target, seen))
-    count = seen.sum((0, 1))
-    counted = counted & (count > 0)
-    if not counted.any():
-        return None
-    whole, at_least = target.round().clamp(min=0), mean.clamp(min=0)
-    fits = torch.stack([(log_probability(whole, at_least, s) * seen).sum((0, 1)) for s in SHAPES])
-    pooled = fits[:, counted].sum(1, keepdim=True) / count[counted].sum()
-    own = independent * len(steps) * fits / count.clamp(min=1e-9)
-    made = Counts(SHARES.new_ones(len(count)), (own + POOLED * pooled).argmax(0), tuple(levels))
-    counts, level = made.quantiles(mean), torch.tensor(levels, dtype=target.dtype)
-    losses = []
-    for share in SHARES.tolist():
-        mixed = torch.lerp(plain.clamp(min=0), counts, share)
-        above = target[..., None] - (mixed.round() if share else mixed)
-        pinball = torch.maximum(level * above, (level - 1) * above).mean(-1)
-        losses.append((pinball * seen).sum((0, 1)))
-    chosen = pick_shares(torch.stack(losses), counted, independent, SHARES)
-    share = torch.where(counted, SHARES[chosen], 0.0)
-    if float(share[counted].mean()) < LEAST_SHARE:
-        return None
-    return Counts(share, made.shape, made.levels)

@@ -1,29 +1,25 @@
 """Covariates that are known in advance, for the forecasts that need no training.
 
 Their effects are taken off the values, what is left is forecast, and the effects of the steps ahead
-are added again. How much of them is used is chosen by errors on earlier rows of the table, forecast
-with effects that were fitted on rows before.
+are added again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._typing import Bool, Float, Int
+from .._typing import Float
 from ..data import Panel
 from ..data.holidays import MARKS, holiday_marks
-from ..models.effects import FEWEST_ROWS, Effects, fit_effects
+from ..models.effects import Effects, fit_effects
 from ..models.local import Smoothed
 from ..training.parallel import one_thread
 
-BLOCKS = 4  # of rows, each forecast with effects fitted on the rows before it
 HOLIDAYS = ("holiday", "holiday eve", "day after a holiday")
 LARGEST_LOG = 30.0  # of a factor
-
-Forecast = Callable[["Applied | None", Int[Tensor, "origins"]], Smoothed]
 
 
 def count_known(panel: Panel) -> int:
@@ -116,65 +112,3 @@ class Applied:
             rise = float(self.total[row, series].expm1())
             parts = forecast * parts * (rise / total if total else 1.0)
         return parts.tolist()
-
-
-def rehearse(
-    make: Forecast,
-    seasons: Sequence[int],
-    panel: Panel,
-    rows: Int[Tensor, "origins"],
-    scale: np.ndarray,
-    first: int,
-) -> tuple[Smoothed, Bool[Tensor, "origins horizon series"]]:
-    """Forecast after some rows, with effects that are fitted on earlier rows only.
-
-    Also returns which steps are known to be zero.
-    """
-    parts, closed = [], []
-    for some in rows.tensor_split(min(BLOCKS, len(rows))):
-        until = panel.slice(None, int(some[0]))
-        effects = fit_panel_effects(seasons, until, scale, first)
-        if until.length < FEWEST_ROWS:
-            effects = effects.scaled(torch.zeros(panel.n_series))
-        applied = Applied(effects, panel, scale, first)
-        made = make(applied, some)
-        parts.append(made)
-        closed.append(applied.closed[some[:, None] + torch.arange(made.point.shape[1])])
-    return concatenate(parts), torch.cat(closed)
-
-
-def concatenate(parts: Sequence[Smoothed]) -> Smoothed:
-    """Join forecasts made after different rows."""
-    guesses = [part.zero_shot for part in parts if part.zero_shot is not None]
-    guess = torch.cat(guesses) if guesses else None
-    means = [part.mean for part in parts if part.mean is not None]
-    mean = torch.cat(means) if means else None
-    point, error, known, tested, rows = (
-        torch.cat(each) for each in list(zip(*parts, strict=True))[:5]
-    )
-    factors = torch.cat([part.factors for part in parts], 1)
-    return Smoothed(point, error, known, tested, rows, factors, guess, mean)
-
-
-def mix(
-    plain: Smoothed, other: Smoothed, share: Float[Tensor, "series"], closed: Tensor
-) -> Smoothed:
-    """Return the mean of two forecasts; ``share`` is that of the other one.
-
-    Steps that are known to be zero come from the other one.
-    """
-    share = share.double()
-    whole = torch.where(closed, 1.0, share)
-    guess = None
-    if plain.zero_shot is not None and other.zero_shot is not None:
-        guess = torch.lerp(plain.zero_shot, other.zero_shot, whole[..., None])
-    mean = None
-    if plain.mean is not None and other.mean is not None:
-        mean = torch.lerp(plain.mean, other.mean, whole)
-    return plain._replace(
-        mean=mean,
-        point=torch.lerp(plain.point, other.point, whole),
-        error=torch.lerp(plain.error, other.error, share),
-        factors=torch.lerp(plain.factors, other.factors, share),
-        zero_shot=guess,
-    )

@@ -20,9 +20,12 @@ from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
 from .alone import no_prior, panel_prior
 from .autoconfig import STEPS, Plan, check_rows, choose_repeats, continue_plan, make_plan
-from .blend import Rehearsal, make_blend, try_zero_shot, weigh_counts, weigh_halves, with_mean
+from .blend import with_mean
+from .blend_shares import make_blend, weigh_halves
 from .config import Config
+from .count_shares import weigh_counts
 from .counts import are_counts
+from .covariate_shares import try_zero_shot
 from .covariates import fit_panel_effects
 from .fitted import Fitted
 from .intervals import conformal_shifts
@@ -34,6 +37,7 @@ from .preprocessing import (
     split_windows,
     with_targets,
 )
+from .rehearsal import Rehearsal
 from .tuning import tune
 
 Change = Callable[[ForecastNet], ForecastNet]

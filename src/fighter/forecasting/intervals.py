@@ -11,8 +11,9 @@ from ..errors import warn_user
 from ..models import ForecastNet
 from ..training.calibration import FEW_WINDOWS, calibrate, sample_windows
 from .autoconfig import Plan
-from .blend import Blend, Rehearsal, mixed_forecasts, recent
+from .blend import Blend, mixed_forecasts
 from .preprocessing import Preprocessing
+from .rehearsal import Rehearsal, recent
 
 
 def conformal_shifts(

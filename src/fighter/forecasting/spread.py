@@ -5,12 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._typing import Bool, Float, Int
+from .._typing import Float
 from ..models.local import Smoothed
 from ..models.widths import apply, fit_powers
 
-POOLED = 4.0  # windows of a series that count as much as all series together
-PRIOR = 0.1  # of a share of 0 or 1, in windows
 NORMAL_WINDOWS = 5.0  # normal errors count as so many windows that test smoothing
 
 Points = Float[Tensor, "windows horizon series"]
@@ -97,24 +95,6 @@ def independent_windows(seen: Points, apart: float = 1.0) -> Float[Tensor, "seri
     horizon = seen.shape[1]
     windows = seen.sum((0, 1)) / horizon
     return windows.clamp(max=1) + (windows - 1).clamp(min=0) * min(apart / horizon, 1.0)
-
-
-def pick_shares(
-    losses: Float[Tensor, "shares series"],
-    known: Bool[Tensor, "series"],
-    independent: Float[Tensor, "series"],
-    shares: Float[Tensor, "shares"],
-    prior: Float[Tensor, "shares"] | None = None,
-) -> Int[Tensor, "series"]:
-    """Return the place of the share with the smallest loss, for each series.
-
-    The losses of a series count more the more independent windows it has; those of all ``known``
-    series together, and a prior (default: one for equal shares), count like a few windows.
-    """
-    relative = torch.where(known, losses / losses.mean(0).clamp(min=1e-9), 1.0)
-    pooled = relative[:, known].mean(1, keepdim=True)
-    prior = PRIOR * (2 * shares - 1).square() if prior is None else prior
-    return (independent * relative + POOLED * pooled + prior[:, None]).argmin(0)
 
 
 def rows_apart(rows: Tensor) -> float:

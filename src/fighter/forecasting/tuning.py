@@ -29,8 +29,8 @@ from ..models.zero_shot import (
 )
 from .alone import is_linked
 from .autoconfig import Plan
-from .blend import recent
 from .config import Training
+from .rehearsal import recent
 
 # A round takes 4,096 nodes on a CPU; after each the validation rows are forecast.
 ROUNDS, PATIENCE = 5, 2  # rounds at most, and rounds without a lower loss
