@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from fighter import FighterError, Forecaster, Frame
-from fighter.forecasting.alone import forecast_alone, panel_prior
+from fighter.forecasting.alone import Untrained
 from fighter.forecasting.autoconfig import make_plan
 from fighter.forecasting.covariate_shares import rehearse
 from fighter.forecasting.fitted import read_panel
@@ -151,15 +151,12 @@ def test_later_rows_do_not_change_forecasts_made_before():
     config = model(model="pretrained").copy()
     panel = read_panel(config, df)
     plan = make_plan(config, panel)
-    prior, rows = panel_prior(plan, panel), torch.arange(40, 80, 4)
+    untrained = Untrained.learn(plan, panel, torch.device("cpu"))
+    rows = torch.arange(40, 80, 4)
 
     def forecasts(panel):
         def run(applied, rows):
-            made = forecast_alone(
-                plan, applied.panel, rows, prior, torch.device("cpu"), smooths=True,
-                pretrained=True,
-            )  # fmt: skip
-            return applied.restore(made)
+            return applied.restore(untrained.forecast(applied.panel, rows))
 
         return rehearse(run, plan.seasons, panel, rows, np.ones(2), 0)[0]
 

@@ -126,7 +126,7 @@ def test_it_is_weighed_on_rows_that_it_did_not_learn_from(monkeypatch, late):
     made = []
 
     def keep(*args):
-        made.append(args[4])
+        made.append(args[5])
         return make_blend(*args)
 
     monkeypatch.setattr(fitting, "make_blend", keep)

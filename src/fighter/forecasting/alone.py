@@ -1,4 +1,6 @@
-"""Forecasts of each series by itself: smoothing and the pretrained network, without training."""
+"""Forecasts that need no training: of each series by itself, or by the pretrained network."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,68 +24,113 @@ TOKENS = {"cpu": 2**14, "cuda": 2**21}
 FEWEST_ORIGINS = 4  # that choose it in any case
 
 
-def forecast_alone(
-    plan: Plan,
-    panel: Panel,
-    rows: Tensor,
-    prior: Prior,
-    device: torch.device,
-    *,
-    smooths: bool,
-    pretrained: bool,
-    wanted: np.ndarray | None = None,
-    wait: bool = True,
-    mean_prior: Prior | None = None,
-    tuned: PretrainedNet | None = None,
-) -> Smoothed:
-    """Forecast each series of a panel by itself after its first ``rows`` rows.
+@dataclass(frozen=True, eq=False)
+class Untrained:
+    """The forecasts that are mixed with the network and need no training, and what they need.
 
-    ``smooths`` and ``pretrained`` say who forecasts. ``wanted`` says which series are forecast,
-    bool ``[N]`` (default: all); nothing is known of the others. ``wait`` is that of
-    :func:`~fighter.training.parallel.one_thread`. With ``mean_prior``, means are forecast, too.
-    ``tuned`` is the pretrained network with other weights than those of the package.
+    They are smoothing and the pretrained network; CONTRIBUTING.md says how to add a further one.
+
+    Args:
+        plan: what was decided from the data.
+        device: where the pretrained network runs.
+        prior: usual error of each expert of smoothing.
+        mean_prior: usual squared error of each expert; with it, means are forecast, too.
+        tuned: the pretrained network, if it has other weights than those of the package.
+        smooths: whether smoothing is run.
+        pretrained: whether the pretrained network is run.
     """
-    first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
-    linked = is_linked(plan, panel.n_series)
-    if linked:
-        wanted = None
-    some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
-    values = torch.from_numpy(np.asarray(panel.values[first:until, some]))
-    observed = torch.from_numpy(np.asarray(panel.observed[first:until, some]))
-    rows = rows.cpu() - first
-    if smooths:
+
+    plan: Plan
+    device: torch.device
+    prior: Prior
+    mean_prior: Prior | None = None
+    tuned: PretrainedNet | None = None
+    smooths: bool = True
+    pretrained: bool = True
+
+    @classmethod
+    def learn(
+        cls,
+        plan: Plan,
+        panel: Panel,
+        device: torch.device,
+        tuned: PretrainedNet | None = None,
+        *,
+        means: bool = False,
+    ) -> "Untrained":
+        """Learn from a panel what the forecasts of a plan need; ``means`` are forecast if asked."""
+        prior = panel_prior(plan, panel) if plan.smoothing else no_prior(plan)
+        mean_prior = None
+        if plan.smoothing and means:
+            mean_prior = panel_prior(plan, panel, squared=True)
+        return cls(plan, device, prior, mean_prior, tuned, plan.smoothing, plan.pretrained)
+
+    def forecast(
+        self, panel: Panel, rows: Tensor, *, wanted: np.ndarray | None = None, wait: bool = True
+    ) -> Smoothed:
+        """Forecast the series of a panel after its first ``rows`` rows.
+
+        ``wanted`` says which series are forecast, bool ``[N]`` (default: all); nothing is known of
+        the others. ``wait`` is that of :func:`~fighter.training.parallel.one_thread`.
+        """
+        first, until = max(int(rows.min()) - MEMORY, 0), int(rows.max())
+        linked = is_linked(self.plan, panel.n_series)
+        if linked:
+            wanted = None
+        some = np.flatnonzero(np.ones(panel.n_series, bool) if wanted is None else wanted)
+        values = torch.from_numpy(np.asarray(panel.values[first:until, some]))
+        observed = torch.from_numpy(np.asarray(panel.observed[first:until, some]))
+        rows = rows.cpu() - first
+        if self.smooths:
+            made = self._smooth(values, observed, rows, wait)
+        else:
+            made = without_smoothing(observed, self.plan.horizon, rows)
+        if self.pretrained:  # a further forecast is made here, too, as a field of its own
+            made = made._replace(zero_shot=self._ask(values, observed, rows, linked))
+        if wanted is not None:
+            made = among_all(made, some, panel.n_series)
+        return made._replace(rows=made.rows + first)
+
+    def affordable_origins(self, panel: Panel, samples: int = 1) -> int:
+        """Return after how many rows of each sample the pretrained network can be tried."""
+        tokens = panel.n_series * count_tokens(panel.length, self.plan.horizon)
+        return max(TOKENS[self.device.type] // samples // tokens, FEWEST_ORIGINS)
+
+    def _smooth(self, values: Tensor, observed: Tensor, rows: Tensor, wait: bool) -> Smoothed:
+        """Return the forecasts of smoothing."""
+        series = values, observed, self.plan.seasons, self.plan.horizon, rows
         # No operation is large enough to be shared among threads; of many series, each takes some.
         workers = torch.get_num_threads()
         with one_thread(wait=wait):
-            done = smooth(values, observed, plan.seasons, plan.horizon, rows, prior, workers)
-            if mean_prior is not None:
-                mean = smooth_means(
-                    values, observed, plan.seasons, plan.horizon, rows, mean_prior, workers
-                )
-                done = done._replace(mean=mean)
-    else:
-        done = without_smoothing(observed, plan.horizon, rows)
-    if pretrained:
-        guess = zero_shot(
-            values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, device,
-            linked=linked, mean=plan.point == "mean", tuned=tuned,
+            made = smooth(*series, self.prior, workers)
+            if self.mean_prior is None:
+                return made
+            return made._replace(mean=smooth_means(*series, self.mean_prior, workers))
+
+    def _ask(self, values: Tensor, observed: Tensor, rows: Tensor, linked: bool) -> Tensor:
+        """Return the forecasts of the pretrained network and their quantiles."""
+        plan = self.plan
+        return zero_shot(
+            values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, self.device,
+            linked=linked, mean=plan.point == "mean", tuned=self.tuned,
         )  # fmt: skip
-        done = done._replace(zero_shot=guess)
-    if wanted is not None:
 
-        def spread(part: Tensor, rest: float = 0.0, axis: int = -1) -> Tensor:
-            shape = list(part.shape)
-            shape[axis] = panel.n_series
-            whole = part.new_full(shape, rest)
-            whole.index_copy_(axis, torch.from_numpy(some), part)
-            return whole
 
-        guess = None if done.zero_shot is None else spread(done.zero_shot, axis=2)
-        point, error, known, tested = (spread(each) for each in done[:4])
-        factors = spread(done.factors, 1.0)
-        mean = None if done.mean is None else spread(done.mean)
-        done = Smoothed(point, error, known, tested, done.rows, factors, guess, mean)
-    return done._replace(rows=done.rows + first)
+def among_all(made: Smoothed, places: np.ndarray, series: int) -> Smoothed:
+    """Return the forecasts of some series, at their places among all; the others are not known."""
+
+    def spread(part: Tensor, rest: float = 0.0, axis: int = -1) -> Tensor:
+        shape = list(part.shape)
+        shape[axis] = series
+        whole = part.new_full(shape, rest)
+        whole.index_copy_(axis, torch.from_numpy(places), part)
+        return whole
+
+    point, error, known, tested = (spread(each) for each in made[:4])
+    factors = spread(made.factors, 1.0)
+    mean = None if made.mean is None else spread(made.mean)
+    beside = {name: spread(each, axis=2) for name, each in made.beside.items()}
+    return Smoothed(point, error, known, tested, made.rows, factors, mean=mean, **beside)
 
 
 def without_smoothing(
@@ -95,12 +142,6 @@ def without_smoothing(
     error = torch.ones(count.shape, dtype=torch.float64)
     factors = point.new_ones(FACTORS, *point.shape)
     return Smoothed(point, error, count > 0, count, rows, factors)
-
-
-def affordable_origins(panel: Panel, horizon: int, device: torch.device, samples: int = 1) -> int:
-    """Return after how many rows of each sample the pretrained network can forecast in time."""
-    tokens = panel.n_series * count_tokens(panel.length, horizon)
-    return max(TOKENS[device.type] // samples // tokens, FEWEST_ORIGINS)
 
 
 def is_linked(plan: Plan, series: int) -> bool:

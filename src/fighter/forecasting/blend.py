@@ -84,11 +84,11 @@ class Blend:
 
     def point(self, smoothed: Smoothed) -> Points:
         """Return the forecast without the network, in the units of the table."""
-        alone = self.smoothing(smoothed)
-        if smoothed.zero_shot is None:
-            return alone
-        point = torch.lerp(alone, smoothed.zero_shot[..., 0], self.zero_shot.double())
-        return torch.where(point.isnan(), alone, point)
+        point = self.smoothing(smoothed)
+        for outputs, share in self._beside(smoothed):
+            mixed = torch.lerp(point, outputs[..., 0], share)
+            point = torch.where(mixed.isnan(), point, mixed)
+        return point
 
     def smoothing(self, smoothed: Smoothed) -> Points:
         """Return the forecast of smoothing alone: of the mean or, as it is, nearer the median."""
@@ -104,13 +104,21 @@ class Blend:
         point = torch.where(known, ((self.point(smoothed) - shift) / scale)[..., None], 0.0)
         error = smoothed.error[:, None] * apply(smoothed.factors, self.powers) / scale
         widths = error[..., None] * self.spread[:, None].double()
-        if smoothed.zero_shot is not None:
-            middle, quantiles = smoothed.zero_shot.split([1, len(widths[0, 0, 0])], -1)
+        for outputs, share in self._beside(smoothed):
+            middle, quantiles = outputs.split([1, widths.shape[-1]], -1)
             own = (quantiles - middle) / scale[:, None]
-            mixed = torch.lerp(widths, own, self.zero_shot.double()[:, None])
+            mixed = torch.lerp(widths, own, share[:, None])
             widths = torch.where(mixed.isnan(), widths, mixed)
         widths = torch.where(known, widths, self.spread[:, None].double())
         return torch.cat([point, point + widths], -1)
+
+    def _beside(self, smoothed: Smoothed) -> Iterator[tuple[Outputs, Float[Tensor, "series"]]]:
+        """Yield the forecasts beside smoothing, each with its share of what is mixed with it.
+
+        The first is mixed with smoothing, a further one with both.
+        """
+        for name, outputs in smoothed.beside.items():
+            yield outputs, getattr(self, name).double()
 
     def shares(self, batch: Batch) -> Float[Tensor, "batch 1 series 1"]:
         """Return the network's share in the point forecast of each window."""

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from .._typing import Bool
-from ..data import Scaler
 from ..models import ForecastNet
 from ..models.counts import SHAPES, log_probability
-from ..models.local import Prior
 from ..training.calibration import adjust
+from .alone import Untrained
 from .autoconfig import Plan
 from .blend import Blend, mixed_forecasts
 from .counts import Counts, Quantiles
@@ -35,11 +34,9 @@ def weigh_counts(
     blend: Blend,
     shifts: Tensor,
     network: ForecastNet,
-    scaler: Scaler,
     rehearsal: Rehearsal,
-    start_step: int,
+    untrained: Untrained,
     counted: Bool[Tensor, "series"],
-    mean_prior: Prior,
 ) -> tuple[Plan, Blend, Tensor]:
     """Choose how a distribution of counts is mixed with the quantiles of the forecasts.
 
@@ -50,10 +47,11 @@ def weigh_counts(
     """
     validated = bool(blend.share.any()) and len(rehearsal.validation) > 0
     sample = rehearsal.validation if validated else rehearsal.windows
-    sample = sample.thin(COUNT_WINDOWS)
+    sample, scaler = sample.thin(COUNT_WINDOWS), rehearsal.scaler
     plain, targets = [], []
     smoothed = rehearsal.smoothed.at(sample.starts + plan.lookback)
-    for batch, y in mixed_forecasts(network, sample, start_step, scaler, blend, smoothed):
+    made = mixed_forecasts(network, sample, rehearsal.start_step, scaler, blend, smoothed)
+    for batch, y in made:
         plain.append(adjust(y, shifts, plan.quantiles, mean=blend.means)[..., 1:].cpu().double())
         targets.append([each.double() for each in truth_of(batch)])
     target, seen = (torch.cat(each) for each in zip(*targets, strict=True))
@@ -68,7 +66,7 @@ def weigh_counts(
         return plan, blend, shifts
     plan = replace(plan, count_share=round(float(counts.share.mean()), 3))
     shifts = shifts * (1 - counts.share)[:, None]
-    return plan, replace(blend, counts=counts, mean_prior=mean_prior), shifts
+    return plan, replace(blend, counts=counts, mean_prior=untrained.mean_prior), shifts
 
 
 def choose_counts(

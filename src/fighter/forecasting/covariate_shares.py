@@ -4,6 +4,7 @@ These rows are forecast with effects that were fitted on rows before them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,12 +13,9 @@ from torch import Tensor
 from .._typing import Bool, Float, Int
 from ..data import Panel
 from ..models.effects import FEWEST_ROWS
-from ..models.local import Prior, Smoothed
-from ..models.pretrained import PretrainedNet
-from .alone import affordable_origins, forecast_alone
-from .autoconfig import Plan
+from ..models.local import Smoothed
+from .alone import Untrained
 from .covariates import Applied, count_known, fit_panel_effects
-from .preprocessing import Preprocessing
 from .shares import LEAST_SHARE, RECENCY, SHARES, choose_shares
 from .spread import Points, independent_windows, is_mature, rows_apart
 
@@ -30,39 +28,23 @@ Forecast = Callable[[Applied | None, Int[Tensor, "origins"]], Smoothed]
 
 
 def try_covariates(
-    plan: Plan,
+    untrained: Untrained,
     panel: Panel,
     rows: Int[Tensor, "origins"],
     subset: Int[Tensor, "some"],
-    prior: Prior,
-    device: torch.device,
     scale: np.ndarray,
     start_step: int,
-    mean_prior: Prior | None = None,
-    tuned: PretrainedNet | None = None,
 ) -> tuple[Smoothed, Float[Tensor, "series"] | None, dict[str, float]]:
     """Forecast after some rows of a table, with and without the effects of covariates, and mix.
 
     The pretrained network forecasts after a ``subset`` of the rows. Also returns the share of the
     effects, None if there are no covariates, and what to tell of it.
     """
+    plan = untrained.plan
 
     def run(applied: Applied | None, rows: Int[Tensor, "origins"]) -> Smoothed:
         here = panel if applied is None else applied.panel
-        made = forecast_alone(
-            plan, here, rows, prior, device, smooths=plan.smoothing, pretrained=False,
-            mean_prior=mean_prior,
-        )  # fmt: skip
-        if plan.pretrained:
-            size = len(rows), plan.horizon, panel.n_series, 1 + len(plan.quantiles)
-            every = made.point.new_full(size, torch.nan)
-            if len(some := subset[torch.isin(subset, rows)]):
-                guess = forecast_alone(
-                    plan, here, some, prior, device, smooths=False, pretrained=True, tuned=tuned
-                ).zero_shot
-                assert guess is not None
-                every[torch.searchsorted(rows, some)] = guess
-            made = made._replace(zero_shot=every)
+        made = forecast_some(untrained, here, rows, subset)
         return made if applied is None else applied.restore(made)
 
     plain = run(None, rows)
@@ -85,10 +67,9 @@ def try_covariates(
 
     target, weight, hidden = target[used] / torch.from_numpy(scale), weight[used], closed[used]
     apart, open_ = rows_apart(rows[used]), weight * ~hidden
-    against = NO_EFFECT * SHARES
     share, _ = choose_shares(
         scaled(other), scaled(plain), target, open_, apart,
-        prior=against, squared=plan.point == "mean",
+        prior=NO_EFFECT * SHARES, squared=plan.point == "mean",
     )  # fmt: skip
     evidence = float(independent_windows(open_, apart).sum())
     share = share * evidence / (evidence + FEW_TO_TRY)
@@ -105,19 +86,34 @@ def try_covariates(
 
 
 def try_zero_shot(
-    plan: Plan, panel: Panel, prior: Prior, device: torch.device, judged: Preprocessing, first: int
+    untrained: Untrained, panel: Panel, scale: np.ndarray, start_step: int
 ) -> tuple[Float[Tensor, "series"] | None, dict[str, float]]:
     """Choose the share of the effects of covariates where the pretrained network is not fitted.
 
     It is tried on few rows of the second half of the table.
     """
-    begin, end = panel.length // 2, panel.length - plan.horizon
+    begin, end = panel.length // 2, panel.length - untrained.plan.horizon
     if not count_known(panel) or begin < 1 or end < begin:
         return None, {}
-    few = min(affordable_origins(panel, plan.horizon, device), ZERO_SHOT_ORIGINS)
+    few = min(untrained.affordable_origins(panel), ZERO_SHOT_ORIGINS)
     rows = torch.linspace(begin, end, few).long().unique()
-    scale = judged.scaler.scale
-    return try_covariates(plan, panel, rows, rows, prior, device, scale, first)[1:]
+    return try_covariates(untrained, panel, rows, rows, scale, start_step)[1:]
+
+
+def forecast_some(
+    untrained: Untrained, panel: Panel, rows: Int[Tensor, "origins"], subset: Int[Tensor, "some"]
+) -> Smoothed:
+    """Forecast after some rows; the pretrained network only after those of a subset, else NaN."""
+    made = replace(untrained, pretrained=False).forecast(panel, rows)
+    if not untrained.pretrained:
+        return made
+    size = (*made.point.shape, 1 + len(untrained.plan.quantiles))
+    every = made.point.new_full(size, torch.nan)
+    if len(some := subset[torch.isin(subset, rows)]):
+        guess = replace(untrained, smooths=False).forecast(panel, some).zero_shot
+        assert guess is not None
+        every[torch.searchsorted(rows, some)] = guess
+    return made._replace(zero_shot=every)
 
 
 def rehearse(
@@ -147,15 +143,14 @@ def rehearse(
 
 def concatenate(parts: Sequence[Smoothed]) -> Smoothed:
     """Join forecasts made after different rows."""
-    guesses = [part.zero_shot for part in parts if part.zero_shot is not None]
-    guess = torch.cat(guesses) if guesses else None
     means = [part.mean for part in parts if part.mean is not None]
     mean = torch.cat(means) if means else None
+    beside = {name: torch.cat([part.beside[name] for part in parts]) for name in parts[0].beside}
     point, error, known, tested, rows = (
         torch.cat(each) for each in list(zip(*parts, strict=True))[:5]
     )
     factors = torch.cat([part.factors for part in parts], 1)
-    return Smoothed(point, error, known, tested, rows, factors, guess, mean)
+    return Smoothed(point, error, known, tested, rows, factors, mean=mean, **beside)
 
 
 def mix(
@@ -167,9 +162,6 @@ def mix(
     """
     share = share.double()
     whole = torch.where(closed, 1.0, share)
-    guess = None
-    if plain.zero_shot is not None and other.zero_shot is not None:
-        guess = torch.lerp(plain.zero_shot, other.zero_shot, whole[..., None])
     mean = None
     if plain.mean is not None and other.mean is not None:
         mean = torch.lerp(plain.mean, other.mean, whole)
@@ -178,5 +170,8 @@ def mix(
         point=torch.lerp(plain.point, other.point, whole),
         error=torch.lerp(plain.error, other.error, share),
         factors=torch.lerp(plain.factors, other.factors, share),
-        zero_shot=guess,
+        **{
+            name: torch.lerp(each, other.beside[name], whole[..., None])
+            for name, each in plain.beside.items()
+        },
     )

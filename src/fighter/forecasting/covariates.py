@@ -93,13 +93,15 @@ class Applied:
         def add(made: Tensor, total: Tensor, closed: Tensor) -> Tensor:
             return torch.where(closed, 0.0, made * total if log else made + total)
 
-        guess, mean = made.zero_shot, made.mean
         return made._replace(
             point=add(made.point, total, closed),
             error=error,
             factors=factors,
-            zero_shot=None if guess is None else add(guess, total[..., None], closed[..., None]),
-            mean=None if mean is None else add(mean, total, closed),
+            mean=None if made.mean is None else add(made.mean, total, closed),
+            **{
+                name: add(each, total[..., None], closed[..., None])
+                for name, each in made.beside.items()
+            },
         )
 
     def split(self, series: int, row: int, forecast: float) -> list[float]:

@@ -7,7 +7,6 @@ from ..data.bounds import clamp_finished, clamp_to_bounds, to_table_units
 from ..errors import FighterError
 from ..explain import Mix
 from ..training.calibration import adjust
-from .alone import forecast_alone
 from .fitted import Fitted
 
 
@@ -56,14 +55,8 @@ class QuantileEnds:
             spread = least = counts = torch.zeros(())
             if blend is not None:
                 first = fitted.preprocessing.start_step(panel)
-                applied = fitted.applied(blend, panel, scaler, first)
-                alone = forecast_alone(
-                    fitted.plan, panel if applied is None else applied.panel,
-                    torch.tensor([panel.length]), blend.prior, fitted.device,
-                    smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()), wait=False,
-                    mean_prior=blend.mean_prior, tuned=fitted.tuned,
-                )  # fmt: skip
-                alone = alone if applied is None else applied.restore(alone)
+                rows = torch.tensor([panel.length])
+                alone = fitted.forecast_alone(blend, panel, scaler, first, rows)
                 local = blend.local(alone, scaler).to(batch.past)
                 self.share, self.width_share = (
                     torch.zeros(panel.n_series) if y is None else each(batch)[0, 0, :, 0].cpu()

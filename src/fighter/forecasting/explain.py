@@ -314,19 +314,16 @@ class LocalParts:
         forecast = level + bias + Σ past, where past is ``[rows, N]``.
         """
         assert self.blend is not None
-        share = float(self.blend.zero_shot[series])
+        beside = ((float(self.blend.zero_shot[series]), self.split_pretrained),)
         forecast, bias, past = 0.0, 0.0, np.zeros_like(self.past)
-        if share:
-            forecast, bias, past = self.split_pretrained(series, step)
-        if share < 1:
-            level = float(self.levels[series])
-            if series not in self.found:
-                self.found[series] = self.attribution.split(series, level)
-            parts = self.found[series]
-            forecast = share * forecast + (1 - share) * float(parts.forecast[step - 1])
-            bias = share * bias + (1 - share) * float(parts.bias[step - 1])
-            own, past = parts.past[step - 1].numpy(), share * past
-            past[len(past) - len(own) :, series] += (1 - share) * own
+        if all(share < 1 for share, _ in beside):
+            forecast, bias, past = self.split_smoothing(series, step)
+        for share, split in beside:  # in the order in which a blend mixes them
+            if share:
+                own_forecast, own_bias, own_past = split(series, step)
+                forecast = (1 - share) * forecast + share * own_forecast
+                bias = (1 - share) * bias + share * own_bias
+                past = (1 - share) * past + share * own_past
         return forecast, bias, past
 
     def effects(self, series: int, step: int, forecast: float) -> dict[str, float]:
@@ -335,6 +332,15 @@ class LocalParts:
             return {}
         added = self.applied.split(series, self.panel.length + step - 1, forecast)
         return {f"effect of {name}": x for name, x in zip(self.names, added, strict=True) if x}
+
+    def split_smoothing(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
+        """Return the same as :meth:`split` of smoothing alone."""
+        if series not in self.found:
+            self.found[series] = self.attribution.split(series, float(self.levels[series]))
+        parts, past = self.found[series], np.zeros_like(self.past)
+        own = parts.past[step - 1].numpy()
+        past[len(past) - len(own) :, series] = own
+        return float(parts.forecast[step - 1]), float(parts.bias[step - 1]), past
 
     def split_pretrained(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
         """Return the same of the pretrained network alone."""

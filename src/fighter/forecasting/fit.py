@@ -18,7 +18,7 @@ from ..models.embedding import lag_correlation
 from ..training import Recipe, World, train
 from ..training.parallel import one_thread, own_random_state
 from ..training.progress import fill, say
-from .alone import no_prior, panel_prior
+from .alone import Untrained
 from .autoconfig import STEPS, Plan, check_rows, choose_repeats, continue_plan, make_plan
 from .blend import with_mean
 from .blend_shares import make_blend, weigh_halves
@@ -111,7 +111,7 @@ def fit_panel(
     if plan.trained and network.halves and validation is not None and len(validation):
         squared = plan.point == "mean"
         weigh_halves(network, validation, start_step, squared=squared)
-    blend = rehearsal = effect_share = mean_prior = None
+    blend = rehearsal = effect_share = untrained = None
     told: Mapping[str, float] = {}
     counted = are_counts(panel)
     tuned = start and start.tuned
@@ -125,29 +125,25 @@ def fit_panel(
         if config.verbose and world.first:
             say(fill(f"tuning    {made.describe()}"))
     if plan.mixes:
-        prior = panel_prior(plan, panel) if plan.smoothing else no_prior(plan)
-        if plan.smoothing and (plan.point == "mean" or (plan.quantiles and counted.any())):
-            mean_prior = panel_prior(plan, panel, squared=True)
+        means = plan.point == "mean" or bool(plan.quantiles and counted.any())
+        untrained = Untrained.learn(plan, panel, device, tuned, means=means)
         if windows is not None and validation is not None and len(windows):
             rehearsal = Rehearsal.make(
-                plan, panel, windows, validation, prior, judged.scaler.scale, start_step,
-                mean_prior, tuned,
-            )  # fmt: skip
+                untrained, panel, windows, validation, judged.scaler, start_step
+            )
             effect_share, told = rehearsal.effect_share, rehearsal.covariates
         elif not learn:
-            effect_share, told = try_zero_shot(plan, panel, prior, device, judged, start_step)
+            effect_share, told = try_zero_shot(untrained, panel, judged.scaler.scale, start_step)
         plan = replace(plan, covariates=told)
-        plan, blend = make_blend(
-            plan, network, judged.scaler, training, rehearsal, prior, start_step, mean_prior
-        )
+        plan, blend = make_blend(plan, untrained, network, panel.n_series, training, rehearsal)
     shifts = None
     if plan.quantiles and learn:
         shifts = conformal_shifts(plan, judged, network, blend, rehearsal, validation, start_step)
-        if blend and rehearsal and mean_prior is not None and shifts is not None and counted.any():
+        means = untrained is not None and untrained.mean_prior is not None
+        if blend and rehearsal and untrained and means and shifts is not None and counted.any():
             plan, blend, shifts = weigh_counts(
-                plan, blend, shifts, network, judged.scaler, rehearsal, start_step, counted,
-                mean_prior,
-            )  # fmt: skip
+                plan, blend, shifts, network, rehearsal, untrained, counted
+            )
     chosen = bool(history) and history[0]["validation"] is not None  # the number of epochs
     if plan.learn_all and every_window is not None and chosen:
         best = min(history, key=lambda record: record["validation"])["epoch"]

@@ -19,10 +19,11 @@ from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Pretrained
 from ..models.autoregression import MEMORY
+from ..models.local import Smoothed
 from ..models.pretrained import PretrainedNet
 from ..training import forecast
 from ..training.calibration import adjust
-from .alone import forecast_alone
+from .alone import Untrained
 from .autoconfig import Plan, check_rows
 from .blend import Blend, mixed_forecasts, with_mean
 from .config import MAY_CHANGE, Config
@@ -215,15 +216,9 @@ class Fitted:
         smoothed = None
         if (blend := self.blend_of(panel.ids)) is not None:
             rows = windows.starts.cpu() + windows.lookback
-            applied = self.applied(blend, panel, scaler, start_step - first_row)
-            smoothed = forecast_alone(
-                self.plan, panel if applied is None else applied.panel, rows + first_row,
-                blend.prior, self.device,
-                smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()),
-                wanted=wanted, wait=False, mean_prior=blend.mean_prior, tuned=self.tuned,
-            )  # fmt: skip
-            smoothed = smoothed if applied is None else applied.restore(smoothed)
-            smoothed = smoothed._replace(rows=rows)
+            first = start_step - first_row
+            made = self.forecast_alone(blend, panel, scaler, first, rows + first_row, wanted)
+            smoothed = made._replace(rows=rows)
         yield from mixed_forecasts(self.network, windows, start_step, scaler, blend, smoothed)
 
     def blend_of(self, ids: tuple) -> Blend | None:
@@ -231,6 +226,31 @@ class Fitted:
         if self.blend is None:
             return None
         return self.blend.select(self.preprocessing.places(ids))
+
+    def untrained(self, blend: Blend) -> Untrained:
+        """Return the forecasts that a blend mixes with the network."""
+        return Untrained(
+            self.plan, self.device, blend.prior, blend.mean_prior, self.tuned,
+            smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()),
+        )  # fmt: skip
+
+    def forecast_alone(
+        self,
+        blend: Blend,
+        panel: Panel,
+        scaler: Scaler,
+        first: int,
+        rows: Tensor,
+        wanted: np.ndarray | None = None,
+    ) -> Smoothed:
+        """Forecast without the network after some rows of a panel, whose first is step ``first``.
+
+        The effects of covariates are in it. ``wanted`` is that of :meth:`outputs`.
+        """
+        applied = self.applied(blend, panel, scaler, first)
+        here = panel if applied is None else applied.panel
+        made = self.untrained(blend).forecast(here, rows, wanted=wanted, wait=False)
+        return made if applied is None else applied.restore(made)
 
     @staticmethod
     def applied(blend: Blend, panel: Panel, scaler: Scaler, first: int) -> Applied | None:

@@ -24,7 +24,7 @@ from ..models import ForecastNet
 from ..models.attribution import Attribution
 from ..models.autoregression import MEMORY
 from ..models.zero_shot import load_network, look_back, tell
-from .alone import forecast_alone, is_linked
+from .alone import is_linked
 from .covariates import Applied
 from .explain import FrozenPretrained
 from .fitted import SERIES_AT_ONCE, Fitted
@@ -321,11 +321,8 @@ class _Forecast:
         if blend is None:
             return (weights, weights), (none, none)
         panel = self.without_effects
-        found = forecast_alone(
-            self.fitted.plan, panel, torch.tensor([panel.length]), blend.prior, self.fitted.device,
-            smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()), wait=False,
-            mean_prior=blend.mean_prior, tuned=self.fitted.tuned,
-        )  # fmt: skip
+        rows = torch.tensor([panel.length])
+        found = self.fitted.untrained(blend).forecast(panel, rows, wait=False)
         known, second = found.known[0], blend.zero_shot.double()
         smoothed = blend.smoothing(found)[0]
         guess = smoothed if found.zero_shot is None else found.zero_shot[0, ..., 0]

@@ -56,6 +56,7 @@ LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 256  # fit into the caches
 AGES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768)  # rows of series that run together
 CELLS = 2**20  # of experts, series and rows that are scored together
+BESIDE = ("zero_shot",)  # fields of Smoothed that hold forecasts of others, with their quantiles
 
 Result = TypeVar("Result")
 Prior = Float[Tensor, "experts"]
@@ -80,9 +81,18 @@ class Smoothed(NamedTuple):
         """Return the forecasts made after these rows."""
         index = torch.searchsorted(self.rows, rows.cpu())
         point, error, known, tested, rows = (each[index] for each in self[:5])
-        zero_shot, mean = (each if each is None else each[index] for each in self[6:])
-        factors = self.factors[:, index]
-        return Smoothed(point, error, known, tested, rows, factors, zero_shot, mean)
+        factors, mean = self.factors[:, index], self.mean if self.mean is None else self.mean[index]
+        beside = {name: each[index] for name, each in self.beside.items()}
+        return Smoothed(point, error, known, tested, rows, factors, mean=mean, **beside)
+
+    @property
+    def beside(self) -> dict[str, Float[Tensor, "origins horizon series outputs"]]:
+        """The forecasts with quantiles that were made beside smoothing, by the name of the field.
+
+        They are NaN where they were not made.
+        """
+        found = {name: getattr(self, name) for name in BESIDE}
+        return {name: each for name, each in found.items() if each is not None}
 
 
 @torch.no_grad()
