@@ -81,8 +81,8 @@ def measure_intervals(name: str, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for counts in (False, True):
         none = patch(
-            "fighter.forecasting.fit.are_counts",
-            lambda values, _: torch.zeros(values.shape[1], dtype=torch.bool),
+            "fighter.forecasting.mixture.are_counts",
+            lambda panel: torch.zeros(panel.n_series, dtype=torch.bool),
         )
         if not counts:
             none.start()

@@ -72,7 +72,7 @@ def main() -> None:
     model = Forecaster.from_flat(
         **settings["options"], max_epochs=2 if fixed else 1, device="cpu", verbose=False
     )
-    with patch("fighter.forecasting.fit.train", paused):
+    with patch("fighter.forecasting.learn.train", paused):
         model.fit(table)
     steps.say(peak_mb=peak_mb())
 

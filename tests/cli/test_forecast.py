@@ -19,8 +19,7 @@ from fighter import FighterError, Forecaster
 from fighter.cli.main import COMMANDS, main
 from fighter.cli.messages import in_flags
 from fighter.data.datasets import catalogue
-from fighter.forecasting import fit as fitting
-from fighter.forecasting import fitted
+from fighter.forecasting import fitted, learn
 from fighter.models import MODELS
 from fighter.training import loop
 from fighter.training.checkpoint import write_tensors
@@ -111,7 +110,7 @@ def test_the_plan_is_printed_before_training(table, monkeypatch, capsys):
     def stop(*_, **__):
         raise FighterError("no training today")
 
-    monkeypatch.setattr(fitting, "train", stop)
+    monkeypatch.setattr(learn, "train", stop)
     assert main(["forecast", str(table), *FLAGS]) == 1
     err = capsys.readouterr().err
     assert "lookback 12, horizon 4" in err

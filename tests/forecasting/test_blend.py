@@ -11,7 +11,7 @@ import torch
 
 from fighter import DataWarning, FighterError, Forecaster
 from fighter.data import Batch, Windows, to_panel
-from fighter.forecasting import alone, autoconfig, fitted
+from fighter.forecasting import alone, autoconfig, fitted, learn
 from fighter.forecasting import explain as explaining
 from fighter.forecasting import fit as fitting
 from fighter.forecasting.blend import Blend, usual_extremes
@@ -635,13 +635,13 @@ def test_validation_rows_are_learned_unless_they_were_given(given):
 
 def test_learning_again_takes_the_epochs_that_validation_chose(monkeypatch):
 
-    epochs, plain = [], fitting.train
+    epochs, plain = [], learn.train
 
     def train(network, data, validation, recipe, **more):
         epochs.append((recipe.epochs, validation is None, len(data.starts.unique())))
         return plain(network, data, validation, recipe, **more)
 
-    monkeypatch.setattr(fitting, "train", train)
+    monkeypatch.setattr(learn, "train", train)
     model = tiny(max_epochs=3).fit(waves(120))
     best = min(model.history, key=lambda record: record["validation"])["epoch"]
     (first, validated, some), (again, alone, every) = epochs

@@ -7,7 +7,7 @@ import pytest
 from fighter import Forecaster, Frame, Training
 from fighter.data import panel as panels
 from fighter.data import ragged
-from fighter.forecasting import autoconfig, fit, fitted, reaction
+from fighter.forecasting import autoconfig, fitted, learn, reaction, training_data
 from fighter.models import DLinear, Fighter
 
 FEW = Training(max_epochs=1)
@@ -19,9 +19,9 @@ def small(monkeypatch):
     """Make 12 series many, so that tests are quick."""
     monkeypatch.setattr(autoconfig, "MANY_SERIES", 12)
     monkeypatch.setattr(autoconfig, "SERIES_AT_ONCE", 8)
-    for room in (autoconfig, fit):
+    for room in (autoconfig, learn):
         monkeypatch.setattr(room, "STEPS", 5)
-    monkeypatch.setattr(fit, "JUDGES", 10)
+    monkeypatch.setattr(training_data, "JUDGES", 10)
     monkeypatch.setattr(fitted, "SERIES_AT_ONCE", 7)
 
 

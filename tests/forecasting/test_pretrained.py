@@ -9,7 +9,7 @@ import torch
 
 from fighter import FighterError, Forecaster, Frame
 from fighter.forecasting import alone as alone_
-from fighter.forecasting import fit as fitting
+from fighter.forecasting import mixture
 from fighter.forecasting.blend_shares import make_blend
 from fighter.models import Pretrained
 from fighter.models.zero_shot import zero_shot
@@ -227,7 +227,7 @@ def test_it_is_asked_on_few_windows_and_the_others_on_all(monkeypatch):
         return make_blend(*args)
 
     monkeypatch.setattr(alone_, "TOKENS", {"cpu": 1})
-    monkeypatch.setattr(fitting, "make_blend", keep)
+    monkeypatch.setattr(mixture, "make_blend", keep)
     model = tiny(level=[80]).fit(waves(240, noise=0.3))
     (rehearsal,) = made
     asked = rehearsal.smoothed.zero_shot[:, 0, 0, 0].isfinite()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fighter import FighterError, Forecaster, Training
-from fighter.forecasting import alone, storage, tuning
+from fighter.forecasting import alone, mixture, storage, tuning
 from fighter.forecasting import fit as fitting
 from fighter.forecasting.blend_shares import make_blend
 from fighter.forecasting.tuning import Cells, Table, Trial, Tuned, mix
@@ -129,7 +129,7 @@ def test_it_is_weighed_on_rows_that_it_did_not_learn_from(monkeypatch, late):
         made.append(args[5])
         return make_blend(*args)
 
-    monkeypatch.setattr(fitting, "make_blend", keep)
+    monkeypatch.setattr(mixture, "make_blend", keep)
     table = waves(200)
     if late:  # the series end at different rows
         table = table[(table.unique_id == "a") | (table.ds < "2024-01-07")]

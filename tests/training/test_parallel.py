@@ -19,7 +19,7 @@ import torch
 from fighter import FighterError, Forecaster, Training
 from fighter._files import CONFIG, METRICS, WEIGHTS
 from fighter.data import split_table
-from fighter.forecasting import autoconfig, fit
+from fighter.forecasting import autoconfig, learn, training_data
 from fighter.models import Fighter
 from fighter.training import World, parallel
 from fighter.training.parallel import one_thread, own_random_state
@@ -74,8 +74,8 @@ def table(kind: str) -> pd.DataFrame:
 
 def shop() -> Forecaster:
     """Return a model that takes 12 series for many, of which a step takes some."""
-    autoconfig.MANY_SERIES, autoconfig.SERIES_AT_ONCE, fit.JUDGES = 12, 8, 10
-    autoconfig.STEPS = fit.STEPS = 5
+    autoconfig.MANY_SERIES, autoconfig.SERIES_AT_ONCE = 12, 8
+    training_data.JUDGES, autoconfig.STEPS, learn.STEPS = 10, 5, 5
     training = Training(max_epochs=2)
     model = Fighter(width=16, dropout=0.0)
     return Forecaster(4, model=model, level=[80], training=training, device="cpu", verbose=False)
@@ -157,8 +157,10 @@ def test_each_process_reads_its_own_files(together, monkeypatch):
     """Two processes that read half of the files each forecast what one does that reads all."""
     files = [(together / f"files-{rank}.txt").read_text().split() for rank in (0, 1)]
     assert files == [[f"bucket-{i}.parquet" for i in some] for some in ((0, 1), (2, 3, 4))]
-    for room, name in ((autoconfig, "MANY_SERIES"), (autoconfig, "SERIES_AT_ONCE"),
-                       (fit, "JUDGES"), (autoconfig, "STEPS"), (fit, "STEPS")):  # fmt: skip
+    for room, name in (
+        (autoconfig, "MANY_SERIES"), (autoconfig, "SERIES_AT_ONCE"), (autoconfig, "STEPS"),
+        (learn, "STEPS"), (training_data, "JUDGES"),
+    ):  # fmt: skip
         monkeypatch.setattr(room, name, getattr(room, name))  # put back, whatever shop() sets
     one = shop().fit(together / "buckets", static=place_sizes(together))
     assert one.plan.series_at_once == 8

@@ -12,7 +12,8 @@ from ..data import Panel, Split, Windows
 from ..estimator import resolve_device
 from ..forecasting.config import Config
 from ..forecasting.evaluate import window_errors
-from ..forecasting.fit import Change, fit_panel
+from ..forecasting.fit import fit_panel
+from ..forecasting.learn import Change
 from ..models import ForecastNet
 from .datasets import Dataset, read
 from .result import Score

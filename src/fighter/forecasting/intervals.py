@@ -6,19 +6,18 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from ..data import Windows
+from ..data import Scaler, Windows
 from ..errors import warn_user
 from ..models import ForecastNet
 from ..training.calibration import FEW_WINDOWS, calibrate, sample_windows
 from .autoconfig import Plan
 from .blend import Blend, mixed_forecasts
-from .preprocessing import Preprocessing
 from .rehearsal import Rehearsal, recent
 
 
 def conformal_shifts(
     plan: Plan,
-    preprocessing: Preprocessing,
+    scaler: Scaler,
     network: ForecastNet,
     blend: Blend | None,
     rehearsal: Rehearsal | None,
@@ -29,7 +28,6 @@ def conformal_shifts(
 
     Without smoothing there is no rehearsal, and validation windows are all there is.
     """
-    scaler = preprocessing.scaler
     smoothed = None if rehearsal is None else rehearsal.smoothed
 
     def shifts_on(sample: Windows, blend: Blend | None) -> tuple[Tensor, int]:

@@ -37,8 +37,8 @@ from .blend import Blend
 from .config import Config, Frame, Training, as_list
 from .counts import Counts
 from .covariates import count_known
-from .fit import build_network
 from .fitted import Fitted
+from .learn import build_network
 from .preprocessing import Preprocessing, count_known_ahead
 
 _ID = str | bool | int | float | dt.date
