@@ -71,6 +71,12 @@ class Fitted:
     def __post_init__(self) -> None:
         self.network.eval()
 
+    def to_device(self) -> None:
+        """Move the networks to the device of the model, from wherever they were built."""
+        self.network.to(self.device)
+        if self.tuned is not None:
+            self.tuned.to(self.device)
+
     # ---- tables to panels -----------------------------------------------------------------
 
     def read(self, df: Any, static: Any = None, weights: Any = None) -> Panel:
