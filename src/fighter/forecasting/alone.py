@@ -1,4 +1,4 @@
-"""Forecasts that need no training: of each series by itself, or by the pretrained network."""
+"""Forecasts that need no training: smoothing, the pretrained network, a vector autoregression."""
 
 from dataclasses import dataclass
 
@@ -12,6 +12,7 @@ from ..models import Pretrained
 from ..models.autoregression import MEMORY
 from ..models.local import Prior, Smoothed, count_experts, learn_prior, smooth, smooth_means
 from ..models.pretrained import PretrainedNet
+from ..models.vector import forecast_vector
 from ..models.widths import FACTORS
 from ..models.zero_shot import MOST_LINKED, count_tokens, zero_shot
 from ..training.parallel import one_thread
@@ -28,7 +29,8 @@ FEWEST_ORIGINS = 4  # that choose it in any case
 class Untrained:
     """The forecasts that are mixed with the network and need no training, and what they need.
 
-    They are smoothing and the pretrained network; CONTRIBUTING.md says how to add a further one.
+    They are smoothing, the pretrained network and a vector autoregression; CONTRIBUTING.md says how
+    to add a further one.
 
     Args:
         plan: what was decided from the data.
@@ -38,6 +40,7 @@ class Untrained:
         tuned: the pretrained network, if it has other weights than those of the package.
         smooths: whether smoothing is run.
         pretrained: whether the pretrained network is run.
+        vector: whether the vector autoregression is run.
     """
 
     plan: Plan
@@ -47,6 +50,7 @@ class Untrained:
     tuned: PretrainedNet | None = None
     smooths: bool = True
     pretrained: bool = True
+    vector: bool = False
 
     @classmethod
     def learn(
@@ -63,7 +67,9 @@ class Untrained:
         mean_prior = None
         if plan.smoothing and means:
             mean_prior = panel_prior(plan, panel, squared=True)
-        return cls(plan, device, prior, mean_prior, tuned, plan.smoothing, plan.pretrained)
+        return cls(
+            plan, device, prior, mean_prior, tuned, plan.smoothing, plan.pretrained, plan.vector
+        )
 
     def forecast(
         self, panel: Panel, rows: Tensor, *, wanted: np.ndarray | None = None, wait: bool = True
@@ -87,6 +93,9 @@ class Untrained:
             made = without_smoothing(observed, self.plan.horizon, rows)
         if self.pretrained:  # a further forecast is made here, too, as a field of its own
             made = made._replace(zero_shot=self._ask(values, observed, rows, linked))
+        if self.vector:  # every series counts, also for the forecasts of some
+            every = panel.slice(first, until)
+            made = made._replace(vector=self._regress(every, rows, wait)[:, :, some, None])
         if wanted is not None:
             made = among_all(made, some, panel.n_series)
         return made._replace(rows=made.rows + first)
@@ -114,6 +123,14 @@ class Untrained:
             values, observed, plan.seasons, plan.horizon, rows, plan.quantiles, self.device,
             linked=linked, mean=plan.point == "mean", tuned=self.tuned,
         )  # fmt: skip
+
+    def _regress(self, panel: Panel, rows: Tensor, wait: bool) -> Tensor:
+        """Return the forecasts of the vector autoregression."""
+        values, observed = (
+            torch.from_numpy(np.ascontiguousarray(each)) for each in (panel.values, panel.observed)
+        )
+        with one_thread(wait=wait):
+            return forecast_vector(values, observed, self.plan.seasons, self.plan.horizon, rows)
 
 
 def among_all(made: Smoothed, places: np.ndarray, series: int) -> Smoothed:

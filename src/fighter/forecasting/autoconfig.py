@@ -14,6 +14,7 @@ from ..errors import FighterError
 from ..models import Fighter, ModelConfig, Pretrained, Task
 from ..models.autoregression import MEMORY
 from ..models.naive import SeasonalNaive
+from ..models.vector import MOST_SERIES
 from ..training.parallel import own_random_state
 from .config import Config
 
@@ -51,8 +52,10 @@ class Plan:
     learn_all: bool = False  # at the end, learn again from all rows, validation rows too
     series_at_once: int = 0  # in a training step; 0 stands for all
     pretrained: bool = False  # weigh forecasts of the pretrained network, too
+    vector: bool = False  # weigh forecasts of a vector autoregression, too
     network_share: float = 1.0  # mean over the series
     pretrained_share: float = 0.0  # of the rest, in the mean; smoothing has what is left
+    vector_share: float = 0.0  # of the vector autoregression in that mixture, in the mean
     point: str = "median"  # or "mean"
     count_share: float = 0.0  # of a distribution of counts in the quantiles
     tuned_share: float = 0.0  # of the fine-tuned weights in those of the pretrained network
@@ -125,6 +128,7 @@ def make_plan(config: Config, panel: Panel) -> Plan:
         learn_all=smoothing and validation > 0 and learns_all(config, values),
         series_at_once=some,
         pretrained=mixes and uses_pretrained(config, values),
+        vector=smoothing and not some and uses_vector(config, model, panel.n_series),
         point=config.point,
     )
 
@@ -168,6 +172,19 @@ def uses_pretrained(config: Config, values: int) -> bool:
     if isinstance(config.model_config, Pretrained):
         return True
     return values < LARGE if given is None else given
+
+
+def uses_vector(config: Config, model: ModelConfig, series: int) -> bool:
+    """Tell whether a vector autoregression is one of the forecasts that are mixed.
+
+    It lets series see each other, so it is left out where the model does not.
+    """
+    if not 2 <= series <= MOST_SERIES:
+        return False
+    if config.frame.vector is not None:
+        return config.frame.vector
+    linked = isinstance(model, Fighter) and model.nodes != "patch" and model.adjacency != "none"
+    return linked and model.kappa > 1 and model.powers != (0,)
 
 
 def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:

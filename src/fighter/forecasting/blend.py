@@ -1,4 +1,4 @@
-"""How forecasts are mixed: the network, smoothing and the pretrained network, by their shares."""
+"""How forecasts are mixed, by their shares: the network, smoothing and those beside smoothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from ..data import Batch, Scaler, Windows
 from ..data.bounds import clamp_to_bounds
 from ..models import ForecastNet
 from ..models.effects import Effects
-from ..models.local import Smoothed
+from ..models.local import BESIDE, Smoothed
 from ..models.widths import apply
 from ..training import forecast
 from .counts import Counts
@@ -28,8 +28,9 @@ class Blend:
     """How the forecasts of each series are mixed.
 
     Args:
-        share: share of the network ``[N]``; smoothing and the pretrained network have the rest.
-        zero_shot: share of the pretrained network in that rest ``[N]``.
+        share: share of the network ``[N]``; the others have the rest.
+        zero_shot: share of the pretrained network beside smoothing ``[N]``.
+        vector: share of the vector autoregression beside these two ``[N]``.
         width_share: its share in the widths of intervals ``[N]``, smaller where few validation
             windows tested it: a network is too sure of rows that it learned from.
         usual: what the training windows held at most of :func:`window_extremes`, ``[3, N]``. The
@@ -51,6 +52,7 @@ class Blend:
 
     share: Float[Tensor, "series"]
     zero_shot: Float[Tensor, "series"]
+    vector: Float[Tensor, "series"]
     width_share: Float[Tensor, "series"]
     usual: Float[Tensor, "3 series"]
     spread: Float[Tensor, "horizon quantiles"]
@@ -68,13 +70,14 @@ class Blend:
         if list(index) == list(range(len(self.share))):
             return self
         usual = torch.cat([self.usual, self.usual.amax(1, keepdim=True)], 1)[:, index]
-        share, zero_shot, width_share = (
-            with_mean(each)[index] for each in (self.share, self.zero_shot, self.width_share)
-        )
+        shares = {
+            name: with_mean(getattr(self, name))[index]
+            for name in ("share", *BESIDE, "width_share")
+        }
         counts = self.counts and self.counts.select(index)
         return replace(
-            self, share=share, zero_shot=zero_shot, width_share=width_share, usual=usual,
-            effects=self.effects and self.effects.select(index), counts=counts,
+            self, **shares, usual=usual, counts=counts,
+            effects=self.effects and self.effects.select(index),
         )  # fmt: skip
 
     @property
@@ -105,6 +108,8 @@ class Blend:
         error = smoothed.error[:, None] * apply(smoothed.factors, self.powers) / scale
         widths = error[..., None] * self.spread[:, None].double()
         for outputs, share in self._beside(smoothed):
+            if outputs.shape[-1] == 1:  # it has no quantiles of its own
+                continue
             middle, quantiles = outputs.split([1, widths.shape[-1]], -1)
             own = (quantiles - middle) / scale[:, None]
             mixed = torch.lerp(widths, own, share[:, None])

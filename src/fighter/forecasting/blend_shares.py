@@ -1,4 +1,4 @@
-"""Choose the shares of a blend: of the network, of smoothing and of the pretrained network."""
+"""Choose the shares of a blend: of the network, of smoothing and of those beside smoothing."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from .alone import Untrained
 from .autoconfig import Plan
 from .blend import Blend, Outputs, measure_values, usual_extremes
 from .rehearsal import MOST_WINDOWS, Rehearsal, recent, truth_of
-from .shares import LEAST_SHARE, RECENCY, choose_shares
+from .shares import LEAST_SHARE, RECENCY, SHARES, choose_shares
 from .spread import (
     Points,
     error_quantiles,
@@ -30,6 +30,7 @@ from .spread import (
 )
 
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
+NO_VECTOR = 0.2  # against a share of 1 of the vector autoregression, in windows
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 
 
@@ -65,7 +66,7 @@ def make_blend(
     """Choose how forecasts of so many series are mixed; return that, and the plan that tells it.
 
     Each step mixes one more forecast with those before it: the pretrained network with smoothing,
-    and the trained network with both.
+    the vector autoregression with both, and the trained network with all of them.
     """
     plan = replace(plan, network_share=0.0, pretrained_share=float(not plan.smoothing))
     blend = start_blend(untrained, series)
@@ -73,6 +74,7 @@ def make_blend(
         return plan, blend
     trial = Trial.of(rehearsal)
     plan, blend = weigh_pretrained(plan, blend, trial)
+    plan, blend = weigh_vector(plan, blend, trial)
     # A further forecast that needs no training is weighed here, against those mixed so far.
     blend = measure_widths(plan, blend, trial)
     if plan.trained and training is not None:
@@ -87,6 +89,7 @@ def start_blend(untrained: Untrained, series: int) -> Blend:
     return Blend(
         share=torch.zeros(series),
         zero_shot=torch.full((series,), float(not plan.smoothing)),
+        vector=torch.zeros(series),
         width_share=torch.zeros(series),
         usual=torch.ones(3, series),
         spread=walk_quantiles(plan.horizon, plan.quantiles),
@@ -137,12 +140,27 @@ def weigh_pretrained(plan: Plan, blend: Blend, trial: Trial) -> tuple[Plan, Blen
     return plan, replace(blend, zero_shot=share)
 
 
+def weigh_vector(plan: Plan, blend: Blend, trial: Trial) -> tuple[Plan, Blend]:
+    """Choose the share of the vector autoregression beside smoothing and the pretrained network."""
+    if (outputs := trial.smoothed.vector) is None:
+        return plan, blend
+    share, _ = weigh_beside(
+        outputs, blend.point(trial.smoothed), trial, prior=NO_VECTOR * SHARES, squared=blend.means
+    )
+    return replace(plan, vector_share=round(float(share.mean()), 3)), replace(blend, vector=share)
+
+
 def weigh_beside(
-    outputs: Outputs, others: Points, trial: Trial, *, squared: bool
+    outputs: Outputs,
+    others: Points,
+    trial: Trial,
+    *,
+    prior: Float[Tensor, "shares"] | None = None,
+    squared: bool,
 ) -> tuple[Float[Tensor, "series"], tuple[float, float, float]]:
     """Choose the share of a forecast that needs no training beside others, see choose_shares.
 
-    It is tried where it was made, NaN elsewhere. No series has a share if the mean is very small.
+    It is tried where it was made, NaN elsewhere; ``prior`` is that of choose_shares. No series has a share if the mean is very small.
     """
     rows, tested = trial.smoothed.rows, trial.smoothed.tested
     weight = trial.seen * is_mature(tested, tested.amax(0))[:, None]
@@ -153,7 +171,9 @@ def weigh_beside(
     guess = torch.where(asked, outputs[..., 0], others)
     guess, others, target = (each[made] / trial.scale for each in (guess, others, trial.target))
     apart = rows_apart(rows[made])
-    share, errors = choose_shares(guess, others, target, weight[made], apart, squared=squared)
+    share, errors = choose_shares(
+        guess, others, target, weight[made], apart, prior=prior, squared=squared
+    )
     if float(share.mean()) < LEAST_SHARE:
         share = torch.zeros_like(share)
     return share, errors
@@ -190,7 +210,7 @@ def weigh_network(
     evidence = float(independent_windows(seen, apart).sum())
     share = share * evidence / (evidence + FEW_WINDOWS)
     width_share = share * evidence / (evidence + FEW_TO_CALIBRATE)
-    rest = "others" if blend.zero_shot.any() else "smoothing"
+    rest = "others" if blend.zero_shot.any() or blend.vector.any() else "smoothing"
     told = {"network": first, rest: second, "mixed": mixed}
     plan = replace(plan, network_share=round(float(share.mean()), 3), errors=told)
     return plan, replace(blend, share=share, width_share=width_share)

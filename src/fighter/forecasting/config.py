@@ -42,6 +42,9 @@ class Frame(Settings):
             on validation rows (default: only for Fighter).
         pretrained: where smoothing is mixed in, mix in the pretrained network, too (default: with
             less than 100,000 training values).
+        vector: where smoothing is mixed in, mix in a vector autoregression, too: a regression on
+            the last values of all series (default: for Fighter whose series see each other, with
+            2 to 128 series).
     """
 
     cycle: int | str | None = "auto"
@@ -50,6 +53,7 @@ class Frame(Settings):
     bounds: bool | tuple[float | None, float | None] = True
     smoothing: bool | None = None
     pretrained: bool | None = None
+    vector: bool | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.cycle, str) and self.cycle != "auto":
@@ -62,7 +66,7 @@ class Frame(Settings):
             check_bool(name, getattr(self, name))
         if not isinstance(self.bounds, bool):
             object.__setattr__(self, "bounds", _check_bounds(self.bounds))
-        for name in ("smoothing", "pretrained"):
+        for name in ("smoothing", "pretrained", "vector"):
             if getattr(self, name) is not None:
                 check_bool(name, getattr(self, name))
 

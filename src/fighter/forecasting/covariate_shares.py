@@ -110,7 +110,8 @@ def forecast_some(
     size = (*made.point.shape, 1 + len(untrained.plan.quantiles))
     every = made.point.new_full(size, torch.nan)
     if len(some := subset[torch.isin(subset, rows)]):
-        guess = replace(untrained, smooths=False).forecast(panel, some).zero_shot
+        asked = replace(untrained, smooths=False, vector=False)
+        guess = asked.forecast(panel, some).zero_shot
         assert guess is not None
         every[torch.searchsorted(rows, some)] = guess
     return made._replace(zero_shot=every)

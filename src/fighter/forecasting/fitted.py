@@ -238,6 +238,7 @@ class Fitted:
         return Untrained(
             self.plan, self.device, blend.prior, blend.mean_prior, self.tuned,
             smooths=blend.smooths, pretrained=bool(blend.zero_shot.any()),
+            vector=bool(blend.vector.any()),
         )  # fmt: skip
 
     def forecast_alone(

@@ -44,7 +44,8 @@ from .preprocessing import Preprocessing, count_known_ahead
 _ID = str | bool | int | float | dt.date
 _ARRAYS = ("values", "observed", "past", "future", "static", "ends")
 _LISTS = ("past", "future", "missing_values", "columns", "drop")
-_BLEND = ("share", "zero_shot", "width_share", "usual", "spread", "powers", "prior", "least")
+_SHARES = ("share", "zero_shot", "vector", "width_share")
+_BLEND = (*_SHARES, "usual", "spread", "powers", "prior", "least")
 _EFFECTS = ("weights", "centre", "span", "closed", "resting")
 _SCALERS = ("scaler", "past_scaler", "future_scaler")
 
@@ -162,9 +163,7 @@ def _read_blend(
     if not plan.mixes:
         return None
     sizes = {
-        "share": (series,),
-        "zero_shot": (series,),
-        "width_share": (series,),
+        **dict.fromkeys(_SHARES, (series,)),
         "usual": (3, series),
         "spread": (plan.horizon, len(plan.quantiles)),
         "powers": (FACTORS,),
@@ -177,8 +176,8 @@ def _read_blend(
         "count_shape": (series,),
     }
     sizes |= {name: size for name, size in optional.items() if name in tensors}
-    # Models that are older than the pretrained network do not ask it.
-    older = {"zero_shot": torch.zeros(series), "least": torch.zeros(sizes["least"])}
+    # Models may be older than these forecasts, and do not ask them.
+    older = {name: torch.zeros(sizes[name]) for name in ("zero_shot", "vector", "least")}
     tensors = {**older, **tensors}
     for name, size in sizes.items():
         if tuple(tensors[name].shape) != size or tensors[name].dtype != torch.float32:
@@ -187,7 +186,7 @@ def _read_blend(
     check_finite({name: part for name, part in tensors.items() if name not in priors})
     if not all(tensors[name].isfinite().any() and (tensors[name] > 0).all() for name in priors):
         raise ValueError("a prior of the blend holds no number, or one that is not above 0")
-    for name in ("share", "zero_shot", "width_share", "count_share"):
+    for name in (*_SHARES, "count_share"):
         if name in tensors and not ((tensors[name] >= 0) & (tensors[name] <= 1)).all():
             raise ValueError(f"blend.{name} is no share")
     if not (tensors["usual"] > 0).all() or min(plan.seasons, default=2) < 2:

@@ -56,7 +56,7 @@ LEAST_WEIGHT = 0.01  # of the largest; smaller ones are dropped
 SERIES_AT_ONCE = 256  # fit into the caches
 AGES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768)  # rows of series that run together
 CELLS = 2**20  # of experts, series and rows that are scored together
-BESIDE = ("zero_shot",)  # fields of Smoothed that hold forecasts of others, with their quantiles
+BESIDE = ("zero_shot", "vector")  # fields of Smoothed that hold forecasts of others
 
 Result = TypeVar("Result")
 Prior = Float[Tensor, "experts"]
@@ -76,6 +76,8 @@ class Smoothed(NamedTuple):
     zero_shot: Float[Tensor, "origins horizon series outputs"] | None = None
     # Forecasts of the mean, see :func:`smooth_means`; the point is nearer to a median.
     mean: Float[Tensor, "origins horizon series"] | None = None
+    # Forecasts of the vector autoregression, without quantiles, see ``vector.py``.
+    vector: Float[Tensor, "origins horizon series 1"] | None = None
 
     def at(self, rows: Int[Tensor, "batch"]) -> "Smoothed":
         """Return the forecasts made after these rows."""
@@ -87,9 +89,9 @@ class Smoothed(NamedTuple):
 
     @property
     def beside(self) -> dict[str, Float[Tensor, "origins horizon series outputs"]]:
-        """The forecasts with quantiles that were made beside smoothing, by the name of the field.
+        """The forecasts that were made beside smoothing, by the name of the field.
 
-        They are NaN where they were not made.
+        Their quantiles follow, if they have any. They are NaN where they were not made.
         """
         found = {name: getattr(self, name) for name in BESIDE}
         return {name: each for name, each in found.items() if each is not None}
