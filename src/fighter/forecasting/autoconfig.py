@@ -183,8 +183,9 @@ def uses_vector(config: Config, model: ModelConfig, series: int) -> bool:
         return False
     if config.frame.vector is not None:
         return config.frame.vector
-    linked = isinstance(model, Fighter) and model.nodes != "patch" and model.adjacency != "none"
-    return linked and model.kappa > 1 and model.powers != (0,)
+    if not isinstance(model, Fighter) or model.nodes == "patch" or model.adjacency == "none":
+        return False
+    return model.kappa > 1 and model.powers != (0,)
 
 
 def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:

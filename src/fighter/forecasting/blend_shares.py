@@ -160,7 +160,8 @@ def weigh_beside(
 ) -> tuple[Float[Tensor, "series"], tuple[float, float, float]]:
     """Choose the share of a forecast that needs no training beside others, see choose_shares.
 
-    It is tried where it was made, NaN elsewhere; ``prior`` is that of choose_shares. No series has a share if the mean is very small.
+    It is tried where it was made, NaN elsewhere; ``prior`` is that of choose_shares. No series has
+    a share if the mean is very small.
     """
     rows, tested = trial.smoothed.rows, trial.smoothed.tested
     weight = trial.seen * is_mature(tested, tested.amax(0))[:, None]
