@@ -122,15 +122,14 @@ def test_the_parts_add_up():
     known[::4, 1] = False
     split = VectorAttribution(x, known, (7,), 5)
     made = forecast_vector(x, known, (7,), 5, torch.tensor([400]))[0]
-    for series in range(3):
-        for step in (1, 5):
-            forecast, slopes = split.slopes(series, step)
-            assert forecast == pytest.approx(float(made[step - 1, series]))
-            assert not slopes[~known].any()
-            changed = x + torch.randn(x.shape, generator=torch.Generator().manual_seed(3)) * known
-            filled, _, _ = fill_gaps(changed, known)
-            assert split.fit is not None
-            last = filled[None, len(x) - split.fit.reach :]
-            expected = split.fit.forecast(last, 5)[0, step - 1, series]
-            moved = forecast + float((slopes * (changed - x)).sum())
-            assert moved == pytest.approx(float(expected))
+    assert split.fit is not None
+    torch.testing.assert_close(split.made, made)
+    draw = torch.Generator().manual_seed(3)
+    changed = x + torch.randn(x.shape, generator=draw, dtype=x.dtype) * known
+    last = fill_gaps(changed, known)[0][None, len(x) - split.fit.reach :]
+    expected = split.fit.forecast(last, 5)[0]
+    for step in range(1, 6):
+        slopes = split.slopes(step)
+        assert not slopes[~known].any()
+        moved = torch.einsum("rst,rs->t", slopes, changed - x)
+        torch.testing.assert_close(made[step - 1] + moved, expected[step - 1])

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, repeat
 from numbers import Integral
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..explain.page import Outlook, write_page
 from ..models.attribution import Attribution, Parts
 from ..models.autoregression import MEMORY
 from ..models.pretrained import PretrainedNet
+from ..models.vector import VectorAttribution
 from ..models.zero_shot import LookBack, load_network, look_back, paths, point_weights, tell
 from .alone import is_linked
 from .covariates import names_of
@@ -217,7 +218,7 @@ def _explain_together(
             terms["level"] += float((1 - share) * local.levels[series])
             bias = terms.get("bias", 0.0) + (1 - share) * bias
             terms |= {"bias": bias} if bias or "bias" in terms else {}
-            sources[0] += (1 - share) * past
+            sources = _with_hops(sources, (1 - share) * past, series, local.vector_share(series) > 0)
         if ends is not None:
             for name, value in ends.terms(series, step).items():
                 terms[name] = terms.get(name, 0.0) + value
@@ -249,8 +250,19 @@ def _explain_together(
         )
 
 
+def _with_hops(sources: np.ndarray, past: np.ndarray, series: int, linked: bool) -> np.ndarray:
+    """Add parts ``[rows, N]`` to those by hop; of ``linked`` ones, those of others took one hop."""
+    if linked and len(sources) == 1:
+        sources = np.concatenate([sources, np.zeros_like(sources)])
+    own = np.arange(past.shape[1]) == series if linked else np.ones(past.shape[1], bool)
+    sources[0][:, own] += past[:, own]
+    if linked:
+        sources[1][:, ~own] += past[:, ~own]
+    return sources
+
+
 class LocalParts:
-    """The rows that a forecast looks back at, and what smoothing and the pretrained net took."""
+    """The rows that a forecast looks back at, and what was taken from them without the network."""
 
     def __init__(
         self,
@@ -303,6 +315,7 @@ class LocalParts:
         if fitted.tuned is not None:
             self.network = copy.deepcopy(fitted.tuned).cpu()
         self.frozen: dict[int, FrozenPretrained] = {}
+        self.slopes: dict[int, torch.Tensor] = {}  # of the vector autoregression, by step
 
     def pretrained(self, series: int) -> bool:
         """Return whether the pretrained network has a share in the forecast of a series."""
@@ -314,7 +327,10 @@ class LocalParts:
         forecast = level + bias + Σ past, where past is ``[rows, N]``.
         """
         assert self.blend is not None
-        beside = ((float(self.blend.zero_shot[series]), self.split_pretrained),)
+        beside = (
+            (float(self.blend.zero_shot[series]), self.split_pretrained),
+            (self.vector_share(series), self.split_vector),
+        )
         forecast, bias, past = 0.0, 0.0, np.zeros_like(self.past)
         if all(share < 1 for share, _ in beside):
             forecast, bias, past = self.split_smoothing(series, step)
@@ -325,6 +341,18 @@ class LocalParts:
                 bias = (1 - share) * bias + share * own_bias
                 past = (1 - share) * past + share * own_past
         return forecast, bias, past
+
+    def vector_share(self, series: int) -> float:
+        """Return the share of the vector autoregression, 0 where it forecasts nothing."""
+        if self.blend is None or not self.blend.vector[series] or self.vector.fit is None:
+            return 0.0
+        return float(self.blend.vector[series])
+
+    @cached_property
+    def vector(self) -> VectorAttribution:
+        """The forecasts of the vector autoregression, and what they were made of."""
+        of = self.attribution
+        return VectorAttribution(of.values, of.observed, of.seasons, of.horizon)
 
     def effects(self, series: int, step: int, forecast: float) -> dict[str, float]:
         """Return what each covariate adds to the forecast without the network."""
@@ -361,6 +389,18 @@ class LocalParts:
         parts = parts[:, -len(past) :].T
         past[len(past) - len(parts) :, frozen.seen.series.numpy()] = parts
         return forecast, forecast - float(self.levels[series]) - float(past.sum()), past
+
+    def split_vector(self, series: int, step: int) -> tuple[float, float, np.ndarray]:
+        """Return the same of the vector autoregression alone."""
+        past, level = np.zeros_like(self.past), float(self.levels[series])
+        if not self.attribution.observed[:, series].any():
+            return level, 0.0, past
+        if step not in self.slopes:
+            self.slopes[step] = self.vector.slopes(step)
+        slopes, values = self.slopes[step][..., series].numpy(), self.attribution.values.numpy()
+        past[len(past) - len(slopes) :] = slopes * (values - self.levels)
+        forecast = float(self.vector.made[step - 1, series])
+        return forecast, forecast - level - float(past.sum()), past
 
 
 class FrozenPretrained:

@@ -6,7 +6,7 @@ earlier), is chosen for each series by generalised cross-validation. The regress
 all series, so one decomposition serves them all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -57,6 +57,16 @@ class VectorFit(NamedTuple):
             path.append(torch.cat([path[-lag] for lag in self.lags.tolist()], 1) @ weights)
         return torch.stack(path[last.shape[1] :], 1) + self.centre
 
+    def slopes(self, step: int) -> Float[Tensor, "reach source target"]:
+        """Return the slope of the forecasts of a step from 1 by each of the last values."""
+        count = len(self.centre)
+        slopes = self.weights.new_zeros(self.reach + step, count, count)
+        slopes[-1] = torch.eye(count)
+        for place in range(len(slopes) - 1, self.reach - 1, -1):  # from the forecast back
+            for lag, weight in zip(self.lags.tolist(), self.weights, strict=True):
+                slopes[place - lag] += weight @ slopes[place]
+        return slopes[: self.reach]
+
 
 @torch.no_grad()
 def forecast_vector(
@@ -72,34 +82,44 @@ def forecast_vector(
     """
     x, begin, _ = fill_gaps(values, observed)
     made = x.new_full((len(rows), horizon, x.shape[1]), torch.nan)
-    fit, fitted_at = None, -MOST_APART
-    for place, row in enumerate(rows.tolist()):
-        if row - fitted_at >= max(1, min((row - begin) // 8, MOST_APART)):
-            fit, fitted_at = fit_vector(x[begin:row], seasons, horizon), row
+    for place, fit in enumerate(fit_after(x, begin, seasons, horizon, rows.tolist())):
         if fit is not None:
+            row = int(rows[place])
             made[place] = fit.forecast(x[None, row - fit.reach : row], horizon)[0]
     return made
+
+
+def fit_after(
+    x: Values, begin: int, seasons: Sequence[int], horizon: int, rows: Sequence[int]
+) -> Iterator[VectorFit | None]:
+    """Yield the weights to forecast with after each of some rows, which rise.
+
+    They are fitted on the rows from ``begin`` on, again after an eighth more rows, or 64.
+    """
+    fit, fitted_at = None, -MOST_APART
+    for row in rows:
+        if row - fitted_at >= max(1, min((row - begin) // 8, MOST_APART)):
+            fit, fitted_at = fit_vector(x[begin:row], seasons, horizon), row
+        yield fit
 
 
 class VectorAttribution:
     """The forecasts after the last row, split over the past values of all series."""
 
+    @torch.no_grad()
     def __init__(self, values: Values, observed: Observed, seasons: Sequence[int], horizon: int):
-        x, begin, self.source = fill_gaps(values, observed)
-        self.horizon, self.fit = horizon, fit_vector(x[begin:], seasons, horizon)
+        self.x, begin, self.source = fill_gaps(values, observed)
+        self.fit = fit_vector(self.x[begin:], seasons, horizon)
         if self.fit is not None:
-            self.last = x[len(x) - self.fit.reach :].clone().requires_grad_()
-            with torch.enable_grad():
-                self.made = self.fit.forecast(self.last[None], horizon)[0]
+            self.made = self.fit.forecast(self.x[None, -self.fit.reach :], horizon)[0]
 
-    def slopes(self, series: int, step: int) -> tuple[float, Float[Tensor, "time series"]]:
-        """Return the forecast of a step from 1, and its slope by each value, 0 where none is."""
+    @torch.no_grad()
+    def slopes(self, step: int) -> Float[Tensor, "time source target"]:
+        """Return the slopes of the forecasts of a step from 1; 0 where nothing was observed."""
         assert self.fit is not None
-        forecast = self.made[step - 1, series]
-        (slope,) = torch.autograd.grad(forecast, self.last, retain_graph=True)
-        slopes = torch.zeros(self.source.shape, dtype=torch.float64)
-        slopes.scatter_add_(0, self.source[-len(slope) :], slope)
-        return float(forecast.detach()), slopes
+        slopes, count = self.fit.slopes(step), self.x.shape[1]
+        source = self.source[-len(slopes) :, :, None].expand(-1, -1, count)
+        return slopes.new_zeros(len(self.x), count, count).scatter_add_(0, source, slopes)
 
 
 def fill_gaps(values: Values, observed: Observed) -> tuple[Values, int, Int[Tensor, "time series"]]:
@@ -130,7 +150,7 @@ def fit_vector(x: Values, seasons: Sequence[int], horizon: int) -> VectorFit | N
     if seasons and seasons[0] in lags[1:]:
         bases.append(lags.index(seasons[0]))
     weights = _ridge(past, z[lags[-1] :], 1 / x.new_tensor(pull), bases)
-    fit = VectorFit(torch.tensor(lags), weights * varies, torch.zeros_like(centre))
+    fit = VectorFit(torch.tensor(lags), weights * varies * varies[:, None], torch.zeros_like(centre))
     impulse = x.new_zeros(count, fit.reach, count)
     impulse[:, -1] = torch.eye(count)
     if not bool((fit.forecast(impulse, horizon).abs() <= STEADY).all()):
