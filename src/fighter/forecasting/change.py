@@ -23,7 +23,8 @@ REACTIONS = {
     "scale and gaps": "a value is no longer missing, or a new series has another scale",
     "smoothing": "smoothing trusts other experts",
     "pretrained network": "the pretrained network weighs values differently",
-    "shares": "network, smoothing and pretrained network have other shares",
+    "vector autoregression": "the vector autoregression has other weights",
+    "shares": "the forecasts that are mixed have other shares",
     "later window": "the same time is fewer steps ahead, if all had come as forecast",
     "bounds": "the forecast is clamped to a bound, or no longer is",
 }

@@ -218,7 +218,8 @@ def _explain_together(
             terms["level"] += float((1 - share) * local.levels[series])
             bias = terms.get("bias", 0.0) + (1 - share) * bias
             terms |= {"bias": bias} if bias or "bias" in terms else {}
-            sources = _with_hops(sources, (1 - share) * past, series, local.vector_share(series) > 0)
+            linked = local.vector_share(series) > 0
+            sources = _with_hops(sources, (1 - share) * past, series, linked)
         if ends is not None:
             for name, value in ends.terms(series, step).items():
                 terms[name] = terms.get(name, 0.0) + value

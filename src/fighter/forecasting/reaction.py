@@ -23,6 +23,8 @@ from ..explain import KINDS, Frozen
 from ..models import ForecastNet
 from ..models.attribution import Attribution
 from ..models.autoregression import MEMORY
+from ..models.local import BESIDE
+from ..models.vector import VectorAttribution
 from ..models.zero_shot import load_network, look_back, tell
 from .alone import is_linked
 from .covariates import Applied
@@ -30,7 +32,10 @@ from .explain import FrozenPretrained
 from .fitted import SERIES_AT_ONCE, Fitted
 from .history import positions
 
+UNTRAINED = ("smoothing", "pretrained network", "vector autoregression")
+
 Point = Float[Tensor, "horizon series"]
+Each = tuple[Tensor, ...]  # one of each forecast in UNTRAINED
 Version = tuple[Panel, np.ndarray]
 """A panel, and the covariates known ahead of the horizon after it ``[H, N, F]``."""
 
@@ -89,7 +94,7 @@ def _split(fitted: Fitted, versions: Sequence[Version]) -> Split:
     reactions = {name: share * part for name, part in start.react(before, end).items()}
     direct = start.follow_alone(start, before)
     for name, weight, moved, first, last in zip(
-        ("smoothing", "pretrained network"), start.weights, direct, start.alone, end.alone,
+        UNTRAINED, start.weights, direct, start.alone, end.alone,
         strict=True,
     ):  # fmt: skip
         reactions[name] = own * weight * (last - first - moved)
@@ -199,13 +204,13 @@ class _Forecast:
         return self.served if self.applied is None else self.applied.panel
 
     @property
-    def weights(self) -> tuple[Tensor, Tensor]:
-        """The shares of smoothing and of the pretrained network in the rest ``[N]``."""
+    def weights(self) -> Each:
+        """The shares of the forecasts of ``UNTRAINED`` in the rest ``[N]``."""
         return self._alone[0]
 
     @property
-    def alone(self) -> tuple[Point, Point]:
-        """The forecasts of smoothing and of the pretrained network."""
+    def alone(self) -> Each:
+        """These forecasts."""
         return self._alone[1]
 
     def mixed(self, other: "_Forecast | None" = None) -> Point:
@@ -221,20 +226,20 @@ class _Forecast:
         one, other = (self.frozen(*version.inputs.values()) for version in (before, after))
         return self.scale * (other - one).cpu()
 
-    def follow_alone(self, before: "_Forecast", after: "_Forecast") -> tuple[Point, Point]:
-        """Return what frozen smoothing and the frozen pretrained network make of it."""
-        moved = torch.zeros_like(self.net), torch.zeros_like(self.net)
+    def follow_alone(self, before: "_Forecast", after: "_Forecast") -> Each:
+        """Return what the forecasts of ``UNTRAINED`` make of it, frozen."""
         if not (self.share < 1).any():
-            return moved
+            return (torch.zeros_like(self.net),) * len(UNTRAINED)
         change = after.recent(self._levels) - before.recent(self._levels)
         start = before.recent(self._levels) - self.recent(self._levels)
         found = []
-        for held, follow in zip(self._plain, (self._smooth, self._guess), strict=True):
+        each = (self._smooth, self._guess, self._regress)
+        for held, follow in zip(self._plain, each, strict=True):
             first = held + follow(start)
             last = first + follow(change)
             moved = after.restore(last) - before.restore(first)
             found.append(torch.where(self._known, moved, 0.0))
-        return found[0], found[1]
+        return tuple(found)
 
     def recent(self, levels: np.ndarray) -> Tensor:
         """Return the values that smoothing looks back at; missing ones are as their mean."""
@@ -289,6 +294,18 @@ class _Forecast:
                 break
         return moved
 
+    def _regress(self, change: Tensor) -> Point:
+        """Return the same of the vector autoregression, whose weights are held."""
+        moved = torch.zeros_like(self.net)
+        if not self.weights[2].any() or not change.any():
+            return moved
+        of = self._attribution
+        vector = VectorAttribution(of.values, of.observed, of.seasons, of.horizon)
+        for step in range(len(moved)):
+            slopes = vector.slopes(step + 1)
+            moved[step] = torch.einsum("rst,rs->t", slopes, change[-len(slopes) :])
+        return moved
+
     def react(self, last: "_Forecast", end: "_Forecast") -> dict[str, Point]:
         """Split what else changes in the network, by what is no longer held constant.
 
@@ -314,20 +331,23 @@ class _Forecast:
         return parts
 
     @cached_property
-    def _alone(self) -> tuple[tuple[Tensor, Tensor], tuple[Point, Point]]:
-        none = torch.zeros_like(self.net)
-        weights = torch.zeros(len(self.ids), dtype=torch.float64)
-        blend = self.blend
+    def _alone(self) -> tuple[Each, Each]:
+        blend, many = self.blend, len(UNTRAINED)
         if blend is None:
-            return (weights, weights), (none, none)
+            weights = torch.zeros(len(self.ids), dtype=torch.float64)
+            return (weights,) * many, (torch.zeros_like(self.net),) * many
         panel = self.without_effects
         rows = torch.tensor([panel.length])
         found = self.fitted.untrained(blend).forecast(panel, rows, wait=False)
-        known, second = found.known[0], blend.zero_shot.double()
-        smoothed = blend.smoothing(found)[0]
-        guess = smoothed if found.zero_shot is None else found.zero_shot[0, ..., 0]
-        use = known & guess.isfinite().all(0)
-        second = torch.where(use, second, 0.0)
+        known, smoothed = found.known[0], blend.smoothing(found)[0]
+        weights, plain = [known.new_ones(known.shape, dtype=torch.float64)], [smoothed]
+        for name in BESIDE:  # in the order in which a blend mixes them
+            outputs = found.beside.get(name)
+            own = smoothed if outputs is None else outputs[0, ..., 0]
+            use = known & own.isfinite().all(0) & (outputs is not None)
+            share = torch.where(use, getattr(blend, name).double(), 0.0)
+            weights = [*(weight * (1 - share) for weight in weights), share]
+            plain.append(torch.where(use, own, smoothed))
         recent = panel.slice(max(panel.length - MEMORY, 0), None)
         self._attribution = Attribution(
             torch.from_numpy(np.ascontiguousarray(recent.values)),
@@ -342,10 +362,9 @@ class _Forecast:
         means = (self.served.values[look] * seen).sum(0) / np.maximum(seen.sum(0), 1)
         self._levels = np.where(seen.any(0), means, self.scaler.shift)
         self._pretrained: dict[int, FrozenPretrained] = {}
-        self._plain = smoothed, torch.where(use, guess, smoothed)
-        self._known = known
-        one, other = (torch.where(known, self.restore(x), self.shift) for x in self._plain)
-        return (1 - second, second), (one, other)
+        self._plain, self._known = tuple(plain), known
+        alone = (torch.where(known, self.restore(x), self.shift) for x in plain)
+        return tuple(weights), tuple(alone)
 
     def _scaled(self, y: Point) -> Tensor:
         return ((y - self.shift) / self.scale)[None, ..., None].to(self.fitted.device)

@@ -150,7 +150,8 @@ def fit_vector(x: Values, seasons: Sequence[int], horizon: int) -> VectorFit | N
     if seasons and seasons[0] in lags[1:]:
         bases.append(lags.index(seasons[0]))
     weights = _ridge(past, z[lags[-1] :], 1 / x.new_tensor(pull), bases)
-    fit = VectorFit(torch.tensor(lags), weights * varies * varies[:, None], torch.zeros_like(centre))
+    weights = weights * varies * varies[:, None]  # constant series tell and are told nothing
+    fit = VectorFit(torch.tensor(lags), weights, torch.zeros_like(centre))
     impulse = x.new_zeros(count, fit.reach, count)
     impulse[:, -1] = torch.eye(count)
     if not bool((fit.forecast(impulse, horizon).abs() <= STEADY).all()):
