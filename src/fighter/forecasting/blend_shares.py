@@ -30,7 +30,7 @@ from .spread import (
 )
 
 FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
-NO_VECTOR = 0.2  # against a share of 1 of the vector autoregression, in windows
+NO_VECTOR = 0.5  # against a share of 1 of the vector autoregression, in windows
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 
 
