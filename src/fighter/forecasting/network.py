@@ -1,22 +1,24 @@
 """The network of a whole table, aggregated from the exact explanations of many windows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..data import Batch, Panel, Windows
 from ..errors import FighterError, check_count
 from ..explain.links import Links, count_hops, own_parts, split_windows
 from ..explain.network import Network, resample
-from ..models import ForecastNet, Pretrained
+from ..models import Pretrained
 from ..models.autoregression import MEMORY
 from .alone import is_linked
 from .explain import LocalParts
 from .fitted import Fitted, first_scored_row
+from .vector_links import VectorLinks
 
 WINDOWS = 200  # that are explained by default
 CELLS = 1_000_000  # series in all windows, times targets: about a minute on one core
@@ -53,8 +55,8 @@ def find_network(fitted: Fitted, panel: Panel, windows: int | None = None) -> Ne
     notes = tuple(_notes(fitted, count))
     about = {"ids": served.ids, "notes": notes, "freq": panel.freq, "axis": panel.axis}
     about["like"] = panel.like
-    local = fitted.blend is not None and (isinstance(plan.model, Pretrained) or not plan.trained)
-    if local and notes:
+    local = fitted.blend is not None and isinstance(plan.model, Pretrained)
+    if (local or not plan.trained) and notes:
         return _alone(**about)
     first = first_row(fitted, served)
     most = WINDOWS if windows is None else windows
@@ -74,9 +76,11 @@ def find_network(fitted: Fitted, panel: Panel, windows: int | None = None) -> Ne
     else:
         every, _, start_step = fitted.scored_windows(panel)
         chosen = _select(every, ends - plan.lookback)
-        sums.add_network(fitted, chosen, start_step, steps, served.ids)
-        few = np.unique(np.linspace(0, len(ends) - 1, HOP_WINDOWS).astype(int))
-        hops = _hops(fitted, _select(every, (ends - plan.lookback)[few]), start_step, steps[0, few])
+        sums.add_windows(fitted, chosen, start_step, steps, served)
+        if plan.trained:
+            few = np.unique(np.linspace(0, len(ends) - 1, HOP_WINDOWS).astype(int))
+            chosen = _select(every, (ends - plan.lookback)[few])
+            hops = _hops(fitted, chosen, start_step, steps[0, few])
     if len(ends) < FEW_WINDOWS:
         few = f"{len(ends)} window{'s' * (len(ends) > 1)}"
         about["notes"] = (*notes, f"With {few}, stability says little: pass more windows.")
@@ -122,12 +126,16 @@ class _Sums:
         self.lag, self.sign = (np.zeros(shape[1:], int) for _ in range(2))
         self.horizon = horizon
 
-    def add_network(
-        self, fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray, ids: tuple
+    def add_windows(
+        self, fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray, panel: Panel
     ) -> None:
-        """Add the windows of a network, some targets and windows at a time."""
-        network, blend, count = fitted.network, fitted.blend_of(ids), len(ids)
-        reach = windows.lookback + self.horizon - 1
+        """Add windows of the network and the vector autoregression, some targets at a time."""
+        blend, count = fitted.blend_of(panel.ids), panel.n_series
+        linear = None
+        if blend is not None and blend.vector.any():
+            ends = (windows.starts + windows.lookback).tolist()
+            linear = VectorLinks(fitted, panel, ends)
+        reach = (linear.reach if linear else windows.lookback) + self.horizon - 1
         some = max(PROFILE_CELLS // (reach * count), 1)
         for begin in range(0, count, some):
             targets = range(begin, min(begin + some, count))
@@ -136,16 +144,28 @@ class _Sums:
                 rows = slice(at, at + AT_ONCE)
                 batch = windows.gather(torch.arange(len(windows), device=windows.device)[rows])
                 position = batch.start + start_step
-                weight = np.ones((len(position), count))
+                share = torch.ones(len(position), count, dtype=torch.float64)
                 if blend is not None:
-                    weight = blend.shares(batch)[:, 0, :, 0].double().cpu().numpy()
-                weight /= len(steps)
+                    share = blend.shares(batch)[:, 0, :, 0].double().cpu()
                 for own in steps[:, rows]:
                     step = torch.from_numpy(own).to(windows.device)
-                    miss, seen = _errors(fitted, batch, position, step)
-                    for links in _split(network, batch, position, step, targets):
+                    forecast, target, seen = _forecasts(fitted, batch, position, step)
+                    found = _split(fitted, batch, position, step, targets)
+                    weight = share
+                    if linear is not None:
+                        assert blend is not None
+                        places = range(at, at + len(position))
+                        other = linear.split(places, [int(i) + 1 for i in own])
+                        vector = (1 - share) * blend.vector.double() * other[0].isfinite()
+                        weight = share + vector
+                        part = vector / torch.where(weight > 0, weight, 1.0)
+                        forecast = torch.lerp(forecast, other[0].nan_to_num(), part)
+                        found = _with_vector(found, other[1], other[2], part)
+                    miss = np.where(seen, target - forecast.numpy(), 0.0)
+                    counted = weight.numpy() / len(steps)
+                    for links in found:
                         i = links.target
-                        self._add(rows, links, miss[:, i], seen[:, i], weight[:, i])
+                        self._add(rows, links, miss[:, i], seen[:, i], counted[:, i])
                         _add_by_lag(pull[:, i - begin], links, own)
             self._find_lags(targets, pull)
         self.product /= len(steps)
@@ -217,26 +237,45 @@ def _add_by_lag(pull: np.ndarray, links: Links, steps: np.ndarray) -> None:
 
 
 def _split(
-    network: ForecastNet, batch: Batch, position: Tensor, step: Tensor, targets: range
+    fitted: Fitted, batch: Batch, position: Tensor, step: Tensor, targets: range
 ) -> Iterator[Links]:
-    if network.core.series_apart:
+    """Split the forecasts of the network; without a trained one, all parts are 0."""
+    network = fitted.network
+    if not fitted.plan.trained:
+        nothing = torch.zeros_like(batch.past)
+        yield from (Links(target, nothing, nothing) for target in targets)
+    elif network.core.series_apart:
         yield from own_parts(network, batch, position, step, targets)
     else:
         yield from split_windows(network, batch, position, step, targets)
 
 
-def _errors(
+def _with_vector(
+    found: Iterable[Links], parts: Tensor, z: Tensor, share: Tensor
+) -> Iterator[Links]:
+    """Mix parts of the network with those of the vector autoregression, by its share ``[B, N]``."""
+    for links in found:
+        net = F.pad(links.parts.cpu(), (0, 0, parts.shape[1] - links.parts.shape[1], 0))
+        own = share[:, links.target, None, None].float()
+        yield Links(links.target, torch.lerp(net, parts[..., links.target], own), z)
+
+
+def _forecasts(
     fitted: Fitted, batch: Batch, position: Tensor, step: Tensor
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return by how much the network missed each target, and where that is known ``[B, N]``."""
+) -> tuple[Tensor, np.ndarray, np.ndarray]:
+    """Return the forecasts of the network, the true values, and where these are known ``[B, N]``.
+
+    They are on the CPU. Without a trained network, all forecasts are 0.
+    """
     rows = torch.arange(len(step), device=step.device)
-    with torch.no_grad():
-        forecast = fitted.network(batch, position)[rows, step, :, 0]
-    seen = torch.ones_like(forecast, dtype=torch.bool)
+    target = batch.future[rows, step].double().cpu()
+    forecast, seen = torch.zeros_like(target), torch.ones_like(target, dtype=torch.bool)
+    if fitted.plan.trained:
+        with torch.no_grad():
+            forecast = fitted.network(batch, position)[rows, step, :, 0].double().cpu()
     if batch.future_observed is not None:
-        seen = batch.future_observed[rows, step]
-    miss = torch.where(seen, batch.future[rows, step] - forecast, 0.0)
-    return miss.double().cpu().numpy(), seen.cpu().numpy()
+        seen = batch.future_observed[rows, step].cpu()
+    return forecast, target.numpy(), seen.numpy()
 
 
 def _hops(fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray) -> np.ndarray:
@@ -285,6 +324,9 @@ def _notes(fitted: Fitted, count: int) -> list[str]:
         if not is_linked(plan, count):
             return [f"The pretrained network forecasts so many series one by one, {none}."]
         return []
+    vector = blend is not None and bool(blend.vector.any())
+    if not plan.trained and vector:
+        return []
     if blend is not None and not plan.trained:
         return [
             "The table is too short to train the network: the forecasts are smoothing and the "
@@ -295,7 +337,7 @@ def _notes(fitted: Fitted, count: int) -> list[str]:
             f"{plan.model.column} forecasts each series by itself, {none}; Fighter with series as "
             "nodes and iTransformer let series see each other."
         ]
-    if blend is not None and not bool(blend.share.any()):
+    if blend is not None and not vector and not bool(blend.share.any()):
         return [
             "By their errors, the forecasts take nothing from the network: the links are those "
             "that it sees, and their share is 0."
