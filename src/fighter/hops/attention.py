@@ -86,12 +86,16 @@ def attention_hop(
     causal: bool = False,
     scale: float | None = None,
     backend: Backend = "auto",
+    dropout: float = 0.0,
 ) -> Hop:
-    """Return the function b ↦ A b for b ``[B, heads, S, width]``."""
+    """Return the function b ↦ A b for b ``[B, heads, S, width]``.
+
+    ``dropout`` is that of A. A stored A is the same in every hop; without it, each hop draws anew.
+    """
     if choose_backend(q, mask, backend) != "sdpa":
         a = adjacency(q, k, mask=mask, causal=causal, scale=scale)
-        return explicit_hop(a, hidden_nodes(mask))
-    return _fused_hop(q, k, width, mask, causal, _scale(q, scale))
+        return explicit_hop(F.dropout(a, dropout) if dropout else a, hidden_nodes(mask))
+    return _fused_hop(q, k, width, mask, causal, _scale(q, scale), dropout)
 
 
 def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
@@ -120,7 +124,13 @@ def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:
 
 
 def _fused_hop(
-    q: Tensor, k: Tensor, width: int, mask: Tensor | None, causal: bool, scale: float
+    q: Tensor,
+    k: Tensor,
+    width: int,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Hop:
     """Make a hop of one ``scaled_dot_product_attention`` call that never stores S×S.
 
@@ -145,7 +155,9 @@ def _fused_hop(
 
     def hop(b: Tensor) -> Tensor:
         b = _widen(b if hidden is None else b.masked_fill(hidden, 0), common)
-        y = F.scaled_dot_product_attention(q, k, b, attn_mask=bias, is_causal=causal, scale=scale)
+        y = F.scaled_dot_product_attention(
+            q, k, b, attn_mask=bias, dropout_p=dropout, is_causal=causal, scale=scale
+        )
         return y[..., :width]
 
     return hop
