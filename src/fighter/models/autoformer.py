@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from .._typing import Bool, Float, Int
 from ..errors import check_count
 from ..nn._checks import Nodes, check_padding
+from ..nn.further import further_hops
 from ..nn.transformer import project
 from .base import Context, Core, Outputs, Past, Task, check_factor
 from .embedding import feed_forward, moving_average
@@ -100,12 +101,15 @@ def aggregate(
     number of delays; the delays must differ. Zeros are appended to values that are fewer than
     ``nodes`` (default: the number of values).
     """
-    batch, steps, _ = v.shape
-    nodes = nodes or steps
+    graph = rolling(delays, weights.to(v.dtype), nodes or v.shape[1])
+    return graph[:, :, : v.shape[1]] @ v
+
+
+def rolling(delays: Delays, weights: Float[Tensor, "batch delays"], nodes: int) -> Graphs:
+    """Return A, which has weightᵢ on its τᵢ-th diagonal, modulo the length."""
     ahead = _ahead(delays, nodes, nodes)
-    graph = v.new_zeros(batch, nodes, nodes)
-    graph.scatter_(2, ahead, weights.to(v.dtype)[:, None].expand_as(ahead))
-    return graph[:, :, :steps] @ v
+    graph = weights.new_zeros(len(weights), nodes, nodes)
+    return graph.scatter_(2, ahead, weights[:, None].expand_as(ahead))
 
 
 def _ahead(delays: Delays, steps: int, nodes: int) -> Int[Tensor, "#batch {steps} delays"]:
@@ -119,32 +123,45 @@ def auto_correlation(q: Nodes, k: Memory, v: Memory, factor: float = 3.0) -> Nod
     Zeros are appended to keys and values that are fewer than queries. Read as a graph, A has one
     weight on each of those diagonals, and its rows sum to 1.
     """
+    return aggregate(v, *choose_delays(q, k, factor), q.shape[1])
+
+
+def choose_delays(
+    q: Nodes, k: Memory, factor: float
+) -> tuple[Delays, Float[Tensor, "batch delays"]]:
+    """Return the ⌊factor · ln S⌋ delays of largest R, and the softmax of their R."""
     nodes = q.shape[1]
     count = min(max(int(factor * log(nodes)), 1), nodes)
     with torch.no_grad():
         delays = correlate(q, k).topk(count).indices
-    return aggregate(v, delays, correlate(q, k, delays).softmax(-1), nodes)
+    return delays, correlate(q, k, delays).softmax(-1)
 
 
 class AutoCorrelation(nn.Module):
     """auto-correlation(X W_Q, M W_K, M W_V) O, M another sequence or X.
 
-    M is brought to the length of X: its last steps if it is longer, zeros appended if shorter.
+    M is brought to the length of X: its last steps if it is longer, zeros appended if shorter. With
+    κ above 2, A X W_V + A² X W₂ + … + A^(κ-1) X W_(κ-1) stands for A X W_V, where M is X.
     """
 
-    def __init__(self, width: int, factor: float = 3.0):
+    def __init__(self, width: int, factor: float = 3.0, kappa: int = 2):
         super().__init__()
         self.factor = check_factor(factor)
         maps = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.query, self.key, self.value, self.out = maps
+        self.hops = further_hops(width, width, kappa)
 
     def forward(self, x: Nodes, memory: Memory | None = None) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself."""
-        if memory is None:
-            q, k, v = project(x, self.query, self.key, self.value)
-        else:
+        if memory is not None:
             q, (k, v) = self.query(x), project(memory[:, -x.shape[1] :], self.key, self.value)
-        return self.out(auto_correlation(q, k, v, self.factor))
+            return self.out(auto_correlation(q, k, v, self.factor))
+        q, k, v = project(x, self.query, self.key, self.value)
+        if self.hops is None:
+            return self.out(auto_correlation(q, k, v, self.factor))
+        delays, weights = choose_delays(q, k, self.factor)
+        graph = rolling(delays, weights.to(v.dtype), x.shape[1])
+        return self.out(self.hops(lambda b: graph @ b, x, v))
 
 
 class AutoformerBlock(nn.Module):
@@ -164,11 +181,12 @@ class AutoformerBlock(nn.Module):
         dropout: float,
         factor: float = 3.0,
         kernel: int = 25,
+        kappa: int = 2,
     ):
         super().__init__()
         del heads
         self.width, self.kernel = width, check_count("kernel", kernel)
-        self.attention = AutoCorrelation(width, factor)
+        self.attention = AutoCorrelation(width, factor, kappa)
         self.ffn = feed_forward(width, hidden_width, bias=False)
         self.dropout = nn.Dropout(dropout)
 
@@ -205,11 +223,13 @@ class AutoformerDecoderBlock(nn.Module):
         dropout: float,
         factor: float = 3.0,
         kernel: int = 25,
+        kappa: int = 2,
     ):
         super().__init__()
         del heads
         self.kernel = check_count("kernel", kernel)
-        self.attention, self.cross = (AutoCorrelation(width, factor) for _ in range(2))
+        self.attention = AutoCorrelation(width, factor, kappa)
+        self.cross = AutoCorrelation(width, factor)
         self.ffn = feed_forward(width, hidden_width, bias=False)
         self.trend = nn.Linear(3 * width, trend_width, bias=False)  # [W₁ | W₂ | W₃]
         self.dropout = nn.Dropout(dropout)

@@ -86,6 +86,12 @@ class FurtherHops(nn.ModuleDict):
         return f"kappa={self.kappa}"
 
 
+def further_hops(width: int, value_width: int, kappa: int, heads: int = 0) -> FurtherHops | None:
+    """Make the hops beyond A V, or None for κ=2, which has none."""
+    made = FurtherHops(width, value_width, kappa=kappa, heads=heads)
+    return made if len(made) else None
+
+
 def zero_linear(width: int, out_width: int) -> nn.Linear:
     """Make a linear map without bias whose weights are zero; no random number is drawn."""
     linear = cast(nn.Linear, nn.utils.skip_init(nn.Linear, width, out_width, bias=False))
