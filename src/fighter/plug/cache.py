@@ -59,29 +59,33 @@ class HopLayer(DynamicLayer):
         self.operands = {order: change(b) for order, b in self.operands.items()}
 
 
-def past_of(cache: Any, place: int, new: int, hops: int) -> Callable[[Tensor], Tensor]:
-    """Return a function that appends what a hop multiplies to what it multiplied before.
+class Past:
+    """What each hop of one layer multiplied at earlier positions.
+
+    A call appends what a hop multiplies to what it multiplied before, and returns both; it is made
+    once per hop, in their order.
 
     Args:
         cache: the cache of a model, after keys and values have been appended to it.
         place: the layer's place in the cache.
         new: number of new positions.
-        hops: number of hops, for each of which the function is called once.
+        hops: number of hops.
     """
-    layer = _hop_layer(cache, place, new)
-    seen = layer.get_seq_length() - new
-    held = [layer.operands[i].shape[-2] if i in layer.operands else 0 for i in range(hops)]
-    if any(length != seen for length in held):
-        raise FighterError(_foreign(seen), argument="past_key_values")
-    orders = iter(range(hops))
 
-    def past(b: Tensor) -> Tensor:
-        order = next(orders)
-        before = layer.operands.get(order)
-        layer.operands[order] = b if before is None else torch.cat([before, b], -2)
-        return layer.operands[order]
+    def __init__(self, cache: Any, place: int, new: int, hops: int):
+        self.layer = _hop_layer(cache, place, new)
+        self.seen = self.layer.get_seq_length() - new
+        operands = self.layer.operands
+        held = [operands[i].shape[-2] if i in operands else 0 for i in range(hops)]
+        if any(length != self.seen for length in held):
+            raise FighterError(_foreign(self.seen), argument="past_key_values")
+        self._orders = iter(range(hops))
 
-    return past
+    def __call__(self, b: Tensor) -> Tensor:
+        """Append ``b`` to what the next hop multiplied before."""
+        order, operands = next(self._orders), self.layer.operands
+        operands[order] = torch.cat([operands[order], b], -2) if order in operands else b
+        return operands[order]
 
 
 def _hop_layer(cache: Any, place: int, new: int) -> HopLayer:

@@ -15,7 +15,7 @@ from transformers import AttentionInterface, PretrainedConfig
 
 from ..errors import FighterError
 from ..nn.further import FurtherHops
-from .cache import past_of
+from .cache import Past
 
 NAME = "fighter_multi_hop"  # of the attention function, as transformers registers it
 VALUES = ("value", "v_proj", "v_lin")  # names of the projection to values
@@ -78,7 +78,7 @@ def multi_hop_attention(
 
     new, past = query.shape[2], None
     if stored is not None and hops.kappa > 2:
-        past = past_of(stored, module.layer_idx, new, len(hops.powers))
+        past = Past(stored, module.layer_idx, new, len(hops.powers))
         value = value[:, :, -new:]
     elif stored is None and key.shape[2] != new:
         reason = f"{key.shape[2]} keys for {new} queries: A is not square, so it has no powers"
