@@ -129,6 +129,35 @@ def test_long_sequences_use_fused_attention_and_give_the_same():
     )
 
 
+def test_second_derivatives_need_a_stored_graph():
+    layer = replace_attention(attention())
+    train_hops(layer)
+    x = torch.randn(1, 260, WIDTH, requires_grad=True)
+
+    def slope():
+        y = layer(x, x, x, need_weights=False)[0].square().sum()
+        return torch.autograd.grad(y, x, create_graph=True)[0].square().sum()
+
+    with pytest.raises(FighterError, match="'stored'"):
+        slope().backward()
+    layer.backend = "stored"
+    slope().backward()
+    assert x.grad.isfinite().all()
+
+
+def test_vmap_takes_a_mask_for_each_batch():
+    layer = replace_attention(attention())
+    train_hops(layer)
+    x, hidden = torch.randn(3, 2, 5, WIDTH), torch.zeros(3, 2, 5, dtype=torch.bool)
+    hidden[1, 0, 3:] = True
+
+    def attend(x, hidden):
+        return layer(x, x, x, key_padding_mask=hidden, need_weights=False)[0]
+
+    expected = torch.stack([attend(*each) for each in zip(x, hidden, strict=True)])
+    torch.testing.assert_close(torch.vmap(attend)(x, hidden), expected)
+
+
 @pytest.mark.parametrize("nodes", [5, 300])
 def test_dropout_of_the_graph_stays(nodes):
     layer = replace_attention(attention(dropout=0.5))

@@ -76,7 +76,7 @@ def _eye(x: Nodes) -> Float[Tensor, "nodes nodes"]:
 def _apply(matrix: Graphs, x: Nodes) -> Nodes:
     """Multiply, but not in half precision, where the rows of ``matrix`` would not sum to 1."""
     with torch.autocast(x.device.type, enabled=False):
-        return torch.bmm(matrix.expand(len(x), -1, -1), x.to(matrix.dtype)).to(x.dtype)
+        return torch.bmm(matrix.expand(x.shape[0], -1, -1), x.to(matrix.dtype)).to(x.dtype)
 
 
 def correlate(q: Nodes, k: Memory, delays: Delays | None = None) -> Float[Tensor, "batch _"]:
@@ -108,7 +108,7 @@ def aggregate(
 def rolling(delays: Delays, weights: Float[Tensor, "batch delays"], nodes: int) -> Graphs:
     """Return A, which has weightᵢ on its τᵢ-th diagonal, modulo the length."""
     ahead = _ahead(delays, nodes, nodes)
-    graph = weights.new_zeros(len(weights), nodes, nodes)
+    graph = weights.new_zeros(weights.shape[0], nodes, nodes)
     return graph.scatter_(2, ahead, weights[:, None].expand_as(ahead))
 
 

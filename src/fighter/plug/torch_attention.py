@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import FighterError
-from ..hops import adjacency, attention_hop, explicit_hop
+from ..hops import Backend, adjacency, attention_hop, explicit_hop
 from ..nn._checks import Heads, Nodes, join_heads, split_heads
 from ..nn.further import FurtherHops
 
@@ -18,9 +18,11 @@ class MultiHopAttention(nn.MultiheadAttention):
 
     :func:`fighter.plug.replace_attention` turns an existing module into one; its weights keep
     their names, and the new ones are ``hops.2.weight`` and so on. X is what the values are made of.
+    Set ``backend`` to compute A in another way; it is that of :func:`fighter.multi_hop`.
     """
 
     hops: FurtherHops
+    backend: Backend = "auto"
 
     @property
     def _qkv_same_embed_dim(self) -> bool:
@@ -59,9 +61,8 @@ class MultiHopAttention(nn.MultiheadAttention):
             graph = F.dropout(adjacency(q, k, mask=mask), dropout)
             hop = explicit_hop(graph)
         else:
-            hop = attention_hop(
-                q, k, width=self.head_dim, mask=mask, causal=causal, dropout=dropout
-            )
+            options: dict[str, Any] = {"backend": self.backend, "dropout": dropout}
+            hop = attention_hop(q, k, width=self.head_dim, mask=mask, causal=causal, **options)
         y = self.out_proj(join_heads(self.hops(hop, t, v)))
         if graph is not None:
             graph = graph.mean(1) if average_attn_weights else graph
