@@ -9,7 +9,7 @@ from fighter.models import MODELS, ITransformer, PatchTST, Task
 from fighter.models import reformer as reformer_module
 from fighter.models.autoformer import AutoCorrelation, choose_delays
 from fighter.models.informer import ProbSparse, prob_sparse_hop
-from fighter.models.reformer import LSHAttention, lsh_attention
+from fighter.models.reformer import LSHAttention, lsh_hop
 from fighter.models.registry import models_with
 from fighter.models.seq2seq import Attention
 from fighter.nn import TransformerEncoder, to_fighter
@@ -98,7 +98,7 @@ def test_reformer_is_its_formula(kappa, masked, way, nodes, monkeypatch):
     x, mask = torch.randn(2, nodes, 8).double(), MASK[:, :nodes] if masked else None
     qk, v = (split_heads(f(x), 2) for f in (layer.qk, layer.value))
     eye = torch.eye(nodes).double().expand(2, 2, nodes, nodes)
-    a = lsh_attention(qk, eye, layer.rotations, bucket_size=2, mask=mask)
+    a = lsh_hop(qk, layer.rotations, bucket_size=2, mask=mask)(eye)
     assert (a == 0).any(), "hashing must leave pairs out"
     heads = multi_hop_heads(a, v, x, layer.hops.weights())
     expected = layer.out(heads.transpose(1, 2).flatten(2))

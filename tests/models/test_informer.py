@@ -10,7 +10,7 @@ from fighter.models.informer import (
     InformerBlock,
     ProbSparse,
     _sample_keys,
-    prob_sparse_attention,
+    prob_sparse_hop,
     sample_size,
 )
 from fighter.models.seq2seq import Attention, DecoderBlock, full_attention
@@ -23,6 +23,10 @@ SIZES = {"width": 16, "heads": 2}
 
 def heads_of(nodes=NODES, batch=3, heads=2, width=4):
     return (torch.randn(batch, heads, nodes, width, dtype=torch.float64) for _ in range(3))
+
+
+def prob_sparse_attention(q, k, v, mask=None, causal=False, **options):
+    return prob_sparse_hop(q, k, mask, causal, **options)(v)
 
 
 def padding(kind, nodes=NODES):

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import pytest
 import torch
@@ -158,6 +159,15 @@ def test_attention_to_another_sequence_stays_as_it_is():
     with pytest.raises(FighterError, match="where=") as caught:
         alone(x, key_value_states=x.clone())
     assert caught.value.argument == "key_value_states"
+
+
+def test_an_old_version_of_transformers_is_named(monkeypatch):
+    import fighter.plug
+
+    monkeypatch.delattr(fighter.plug, "hugging_face")
+    monkeypatch.setitem(sys.modules, "fighter.plug.hugging_face", None)  # its import fails
+    with pytest.raises(FighterError, match=r"transformers>=5"):
+        replace_attention(build("bert"))
 
 
 def test_attention_that_goes_past_its_function_is_refused():

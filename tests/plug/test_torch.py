@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -143,6 +145,25 @@ def test_second_derivatives_need_a_stored_graph():
     layer.backend = "stored"
     slope().backward()
     assert x.grad.isfinite().all()
+
+
+COMPILED = """
+import torch
+from fighter.plug import replace_attention
+layer = replace_attention(torch.nn.MultiheadAttention(8, 2, batch_first=True))
+torch.nn.init.normal_(layer.hops["2"].weight)
+compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+x, hidden = torch.randn(2, 5, 8), torch.arange(5) > torch.tensor([[5], [2]])
+for options in ({}, {"key_padding_mask": hidden}, {"need_weights": False}):
+    torch.testing.assert_close(compiled(x, x, x, **options), layer(x, x, x, **options))
+"""
+
+
+@pytest.mark.slow
+def test_a_compiled_attention_is_one_graph_and_equals_the_eager_one():
+    # In its own process, because the compiler cannot trace the shape checks of the tests.
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_vmap_takes_a_mask_for_each_batch():

@@ -134,7 +134,7 @@ def transforming() -> bool:
 
 def differentiating_twice() -> bool:
     """Return whether torch.func will ask for second or for forward derivatives."""
-    if not transforming():
+    if torch.compiler.is_compiling() or not transforming():
         return False
     kinds = [one.key().name for one in get_interpreter_stack() or ()]
     return "Jvp" in kinds or kinds.count("Grad") > 1

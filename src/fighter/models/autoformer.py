@@ -101,15 +101,12 @@ def aggregate(
     number of delays; the delays must differ. Zeros are appended to values that are fewer than
     ``nodes`` (default: the number of values).
     """
-    graph = rolling(delays, weights.to(v.dtype), nodes or v.shape[1])
-    return graph[:, :, : v.shape[1]] @ v
-
-
-def rolling(delays: Delays, weights: Float[Tensor, "batch delays"], nodes: int) -> Graphs:
-    """Return A, which has weightᵢ on its τᵢ-th diagonal, modulo the length."""
+    batch, steps, _ = v.shape
+    nodes = nodes or steps
     ahead = _ahead(delays, nodes, nodes)
-    graph = weights.new_zeros(weights.shape[0], nodes, nodes)
-    return graph.scatter_(2, ahead, weights[:, None].expand_as(ahead))
+    graph = v.new_zeros(batch, nodes, nodes)
+    graph.scatter_(2, ahead, weights.to(v.dtype)[:, None].expand_as(ahead))
+    return graph[:, :, :steps] @ v
 
 
 def _ahead(delays: Delays, steps: int, nodes: int) -> Int[Tensor, "#batch {steps} delays"]:
@@ -117,19 +114,14 @@ def _ahead(delays: Delays, steps: int, nodes: int) -> Int[Tensor, "#batch {steps
     return (torch.arange(steps, device=delays.device)[:, None] + delays[:, None]) % nodes
 
 
-def auto_correlation(q: Nodes, k: Memory, v: Memory, factor: float = 3.0) -> Nodes:
-    """Return the values at the ⌊factor · ln S⌋ delays of largest R, weighted by their softmax.
-
-    Zeros are appended to keys and values that are fewer than queries. Read as a graph, A has one
-    weight on each of those diagonals, and its rows sum to 1.
-    """
-    return aggregate(v, *choose_delays(q, k, factor), q.shape[1])
-
-
 def choose_delays(
     q: Nodes, k: Memory, factor: float
 ) -> tuple[Delays, Float[Tensor, "batch delays"]]:
-    """Return the ⌊factor · ln S⌋ delays of largest R, and the softmax of their R."""
+    """Return the ⌊factor · ln S⌋ delays of largest R, and the softmax of their R.
+
+    Zeros are appended to keys that are fewer than queries. Read as a graph, the A of
+    :func:`aggregate` has one weight on each of those diagonals, and its rows sum to 1.
+    """
     nodes = q.shape[1]
     count = min(max(int(factor * log(nodes)), 1), nodes)
     with torch.no_grad():
@@ -153,15 +145,17 @@ class AutoCorrelation(nn.Module):
 
     def forward(self, x: Nodes, memory: Memory | None = None) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself."""
-        if memory is not None:
+        if memory is None:
+            q, k, v = project(x, self.query, self.key, self.value)
+        else:
             q, (k, v) = self.query(x), project(memory[:, -x.shape[1] :], self.key, self.value)
-            return self.out(auto_correlation(q, k, v, self.factor))
-        q, k, v = project(x, self.query, self.key, self.value)
-        if self.hops is None:
-            return self.out(auto_correlation(q, k, v, self.factor))
         delays, weights = choose_delays(q, k, self.factor)
-        graph = rolling(delays, weights.to(v.dtype), x.shape[1])
-        return self.out(self.hops(lambda b: graph @ b, x, v))
+
+        def hop(b: Memory) -> Nodes:
+            return aggregate(b, delays, weights, x.shape[1])
+
+        further = self.hops if memory is None else None
+        return self.out(hop(v) if further is None else further(hop, x, v))
 
 
 class AutoformerBlock(nn.Module):

@@ -38,21 +38,6 @@ def sample_size(factor: float, nodes: int) -> int:
     return min(max(ceil(factor * log(nodes)), 1), nodes)
 
 
-def prob_sparse_attention(
-    q: Heads,
-    k: Heads,
-    v: Heads,
-    mask: Padding = None,
-    causal: bool = False,
-    *,
-    factor: float = 5.0,
-    random: bool = False,
-) -> Heads:
-    """Return softmax(QKᵀ/√d) V for the u queries of largest M, the mean of V for the others."""
-    options: dict[str, Any] = {"width": v.shape[-1], "factor": factor, "random": random}
-    return prob_sparse_hop(q, k, mask, causal, **options)(v)
-
-
 def prob_sparse_hop(
     q: Heads,
     k: Heads,

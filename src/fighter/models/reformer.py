@@ -42,13 +42,6 @@ Pairs = Float[Tensor, "batch heads all_nodes all_nodes"]
 Buckets = Int[Tensor, "batch heads rounds all_nodes"]
 
 
-def lsh_attention(
-    qk: Queries, v: Values, rotations: Rotations, *, bucket_size: int, mask: Padding = None
-) -> Values:
-    """Return A V for the graph of :func:`lsh_hop`."""
-    return lsh_hop(qk, rotations, bucket_size=bucket_size, mask=mask)(v)
-
-
 def lsh_hop(qk: Queries, rotations: Rotations, *, bucket_size: int, mask: Padding = None) -> Hop:
     """Return v ↦ o = A v, oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i.
 
