@@ -88,7 +88,8 @@ def correlate(q: Nodes, k: Memory, delays: Delays | None = None) -> Float[Tensor
     if delays is None:
         delays = torch.arange(nodes, device=q.device)[None]
     pairs = k @ q.mT
-    diagonals = torch.take_along_dim(pairs, _ahead(delays, k.shape[1], nodes), 2)
+    ahead = _ahead(delays, k.shape[1], nodes)
+    diagonals = pairs.gather(2, ahead.expand(pairs.shape[0], -1, -1))
     return diagonals.sum(1, dtype=torch.promote_types(q.dtype, torch.float32)) / q.shape[2]
 
 

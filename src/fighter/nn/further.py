@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import cast
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import check_count
@@ -94,6 +95,6 @@ def further_hops(width: int, value_width: int, kappa: int, heads: int = 0) -> Fu
 
 def zero_linear(width: int, out_width: int) -> nn.Linear:
     """Make a linear map without bias whose weights are zero; no random number is drawn."""
-    linear = cast(nn.Linear, nn.utils.skip_init(nn.Linear, width, out_width, bias=False))
-    nn.init.zeros_(linear.weight)
+    linear = nn.Linear(width, out_width, bias=False, device="meta")
+    linear.weight = nn.Parameter(torch.zeros(out_width, width))
     return linear
