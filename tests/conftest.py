@@ -7,7 +7,9 @@ from hypothesis import settings
 
 from tests.shapes import check_annotations
 
-check_annotations("fighter.hops", "fighter.nn", "fighter.models", "fighter.training")
+check_annotations(
+    "fighter.hops", "fighter.nn", "fighter.models", "fighter.plug", "fighter.training"
+)
 
 torch.set_num_threads(1)  # the tests run one process per core
 

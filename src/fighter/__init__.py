@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors, explain, hierarchy, models, nn
+    from . import errors, explain, hierarchy, models, nn, plug
     from .classifier import TextClassifier
     from .errors import DataWarning, FighterError
     from .explain import Network, TemporalGraph
@@ -30,6 +30,7 @@ __all__ = [
     "models",
     "multi_hop",
     "nn",
+    "plug",
 ]
 
 _HOMES = {

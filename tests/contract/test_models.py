@@ -30,6 +30,8 @@ VARIANTS = {
     "seq2seq": ("seq2seq", SMALL),
     "informer": ("informer", {**SMALL, "layers": 2, "factor": 1}),
     "autoformer": ("autoformer", SMALL),
+    "patchtst-hops": ("patchtst", {**SMALL, "patch": 4, "stride": 3, "kappa": 3}),
+    "informer-hops": ("informer", {**SMALL, "factor": 1, "kappa": 4}),
     "fighter-plain": ("fighter", {**SMALL, "nodes": "time", "adjacency": "dynamic", "plain": True}),
     "fighter-patch": ("fighter", {**SMALL, "nodes": "patch", "adjacency": "cosine", "patch": 4}),
     "fighter-time": ("fighter", {**SMALL, "nodes": "time", "adjacency": "cosine"}),

@@ -9,7 +9,7 @@ import pytest
 
 from fighter import DataWarning, FighterError, Forecaster, Frame, Training
 from fighter.forecasting.config import nest
-from fighter.models import Fighter, PatchTST
+from fighter.models import DLinear, Fighter, PatchTST
 
 from ..tables import tail, tiny, waves
 from ..training.nets import same_weights
@@ -197,7 +197,7 @@ def test_wrong_settings_are_named(wrong, argument):
 def test_errors_help():
     for wrong, hint in (
         ({"model": "DLinear"}, "Did you mean 'dlinear'?"),
-        ({"model": "transformer", "kappa": 3}, "fighter, gcn"),
+        ({"model": "transformer", "kappa": 3}, "fighter, autoformer, gcn"),
         ({"kapa": 3}, "Did you mean 'kappa'?"),
         ({"level": 80}, "[80]"),
         ({"level": [0.8, 0.955]}, "80, 95.5?"),
@@ -327,7 +327,7 @@ def test_a_table_too_short_to_validate_on_is_reported():
 @pytest.mark.parametrize(
     ("config", "argument", "advice"),
     [
-        (lambda: PatchTST(kappa=3), "kappa", "Fighter"),
+        (lambda: DLinear(kappa=3), "kappa", "Fighter"),
         (lambda: PatchTST(pach=3), "pach", "'patch'"),
         (lambda: Frame(limits=True), "limits", "bounds"),
         (lambda: Training(epochs=3), "epochs", "max_epochs"),

@@ -81,15 +81,6 @@ def test_a_stored_graph_has_second_derivatives(backend):
     )
 
 
-def test_fused_attention_refuses_second_derivatives():
-    q, k, blocks = draw(1, 1, 4, 2, 2, 3)
-    (first,) = torch.autograd.grad(
-        multi_hop(q, k, blocks, backend="sdpa").square().sum(), q, create_graph=True
-    )
-    with pytest.raises(RuntimeError, match="not implemented"):
-        torch.autograd.grad(first.square().sum(), q)
-
-
 def test_a_learned_mask_gets_a_gradient():
     q, k, blocks = draw()
     mask = torch.zeros(1, 2, 9, 9, dtype=torch.float64, requires_grad=True)

@@ -10,10 +10,14 @@ from fighter.models.autoformer import (
     AutoformerDecoderBlock,
     SeasonalNorm,
     aggregate,
-    auto_correlation,
+    choose_delays,
     correlate,
     decompose,
 )
+
+
+def auto_correlation(q, k, v, factor=3.0):
+    return aggregate(v, *choose_delays(q, k, factor), q.shape[1])
 
 
 def series(*shape):

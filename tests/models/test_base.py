@@ -72,7 +72,7 @@ def test_heads_of_autoformer_need_not_divide_the_width():
 @pytest.mark.parametrize(("options", "hidden_width"), [({}, 64), ({"hidden_width": 10}, 10)])
 def test_the_width_inside_feed_forward_networks(options, hidden_width):
     block = Seq2Seq(width=16, **options).block
-    assert block == {"heads": 8, "hidden_width": hidden_width, "dropout": 0.1}
+    assert block == {"heads": 8, "hidden_width": hidden_width, "dropout": 0.1, "kappa": 2}
     assert PatchTST(width=16).block["hidden_width"] == 32
 
 

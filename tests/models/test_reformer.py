@@ -5,13 +5,17 @@ import torch
 
 from fighter import FighterError
 from fighter.models import Task, build_core, reformer
-from fighter.models.reformer import COLUMNS, ReformerBlock, ReformerEncoder, lsh_attention
+from fighter.models.reformer import COLUMNS, ReformerBlock, ReformerEncoder, lsh_hop
 
 from ..contract.test_models import SMALL
 from ..nn.test_layer import double
 from ..pairs import pairs
 
 BATCH, HEADS, WIDTH = 2, 3, 4
+
+
+def lsh_attention(qk, v, rotations, **options):
+    return lsh_hop(qk, rotations, **options)(v)
 
 
 def draw(nodes, rounds=2, columns=8):

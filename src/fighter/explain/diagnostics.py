@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..hops import recursion
 from .layer import HopParts, Layer, Mask, hop_parts
 
 
@@ -98,6 +99,16 @@ def measure(parts: HopParts, mask: Mask = None) -> HopDiagnostics:
         *_reach(graphs, seen),
         _redundancy(features, rows),
     )
+
+
+@torch.no_grad()
+def hop_shares(parts: HopParts, mask: Mask = None) -> Tensor:
+    """Return ‖Mᵢ‖ / Σₘ ‖Mₘ‖ ``[heads, hops]`` as :func:`measure` does, by products with A alone."""
+    terms = []
+    for power, value in zip(parts.powers, parts.values, strict=True):
+        term = recursion(lambda b: parts.graph @ b, value, (power,))[0]
+        terms.append(term if mask is None else term * mask.to(term)[:, None, :, None])
+    return _shares(torch.stack(terms, 2))[0]
 
 
 def spectral_gap(graph: Tensor) -> Tensor:

@@ -80,6 +80,8 @@ def hop_parts(
             graph, powers, weights = _without_staying(graph, powers, weights, stay)
     else:
         t, powers, weights = layer.norm1(x), (1,), (layer.value.weight,)
+        if layer.hops is not None:
+            powers, weights = layer.hops.powers, (*weights, *layer.hops.weights())
     values = tuple(split_heads(F.linear(t, weight), layer.heads) for weight in weights)
     inputs = t[:, None]
     if isinstance(layer, FighterLayer) and layer.members > 1:  # a head reads its member's columns

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._typing import Float
 from ..errors import FighterError
-from .checks import Backend, causal_pairs
+from .checks import Backend, causal_pairs, differentiating_twice
 from .walk import Hop, explicit_hop
 
 
@@ -86,17 +86,23 @@ def attention_hop(
     causal: bool = False,
     scale: float | None = None,
     backend: Backend = "auto",
+    dropout: float = 0.0,
 ) -> Hop:
-    """Return the function b ↦ A b for b ``[B, heads, S, width]``."""
+    """Return the function b ↦ A b for b ``[B, heads, S, width]``.
+
+    ``dropout`` is that of A. A stored A is the same in every hop; without it, each hop draws anew.
+    """
     if choose_backend(q, mask, backend) != "sdpa":
         a = adjacency(q, k, mask=mask, causal=causal, scale=scale)
-        return explicit_hop(a, hidden_nodes(mask))
-    return _fused_hop(q, k, width, mask, causal, _scale(q, scale))
+        return explicit_hop(F.dropout(a, dropout) if dropout else a, hidden_nodes(mask))
+    return _fused_hop(q, k, width, mask, causal, _scale(q, scale), dropout)
 
 
 def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
     """Resolve ``auto``: fused attention for large graphs, if torch has a kernel for the inputs."""
     unfused = _no_kernel(q, mask)
+    if backend == "auto" and not unfused and _exporting():
+        return "sdpa"  # the number of nodes may be left open, and one graph must serve them all
     if backend == "auto":
         most = STORE_UP_TO_ON_CUDA if q.device.type == "cuda" else STORE_UP_TO
         return "stored" if unfused or q.shape[-2] <= most else "sdpa"
@@ -106,12 +112,21 @@ def choose_backend(q: Tensor, mask: Tensor | None, backend: Backend) -> Backend:
     return backend
 
 
+NO_SECOND = "fused attention has no second derivative"
+
 # A graph of so few nodes is faster to store than to recompute at every hop: benchmarks/operator.py.
 # On CUDA fused attention is faster unless its tiles stay nearly empty.
 STORE_UP_TO, STORE_UP_TO_ON_CUDA = 256, 24
 
 
+def _exporting() -> bool:
+    """Return whether torch.export traces; before torch 2.7 also whether torch.compile does."""
+    return getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)()
+
+
 def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:
+    if differentiating_twice():
+        return NO_SECOND
     if mask is not None and mask.requires_grad:
         return "fused attention has no gradient for a float mask"
     if q.device.type == "cuda" and q.dtype == torch.float64:
@@ -120,7 +135,13 @@ def _no_kernel(q: Tensor, mask: Tensor | None) -> str | None:
 
 
 def _fused_hop(
-    q: Tensor, k: Tensor, width: int, mask: Tensor | None, causal: bool, scale: float
+    q: Tensor,
+    k: Tensor,
+    width: int,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
 ) -> Hop:
     """Make a hop of one ``scaled_dot_product_attention`` call that never stores S×S.
 
@@ -145,10 +166,38 @@ def _fused_hop(
 
     def hop(b: Tensor) -> Tensor:
         b = _widen(b if hidden is None else b.masked_fill(hidden, 0), common)
-        y = F.scaled_dot_product_attention(q, k, b, attn_mask=bias, is_causal=causal, scale=scale)
+        y = F.scaled_dot_product_attention(
+            *map(once_differentiable, (q, k, b)),
+            attn_mask=bias,
+            dropout_p=dropout,
+            is_causal=causal,
+            scale=scale,
+        )
         return y[..., :width]
 
     return hop
+
+
+def once_differentiable(x: Tensor) -> Tensor:
+    """Return x; its gradient, where torch cannot differentiate it again, raises FighterError."""
+    if not (torch.is_grad_enabled() and x.requires_grad) or torch.compiler.is_compiling():
+        return x
+    x = x.view_as(x)  # x may be the caller's, and must not keep the hook
+    x.register_hook(_name_remedy)
+    return x
+
+
+def _name_remedy(grad: Tensor) -> Tensor:
+    if grad.grad_fn is None or "NotImplemented" not in grad.grad_fn.name():
+        return grad
+    grad = grad.view_as(grad)
+    grad.register_hook(_refuse_second)
+    return grad
+
+
+def _refuse_second(_grad: Tensor) -> None:
+    reason = f"{NO_SECOND}; use 'stored' or 'reference', which store A"
+    raise FighterError(reason, argument="backend", value="sdpa")
 
 
 def _widen(x: Tensor, width: int) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+from torch._C._functorch import get_interpreter_stack
 
 from ..errors import FighterError
 
@@ -103,8 +104,11 @@ def check_mask(mask: Tensor | None, batch: int, heads: int, nodes: int) -> None:
 
 
 def check_rows(mask: Tensor | None, causal: bool) -> None:
-    """Check that every row of A has a node to attend to; not while a CUDA graph is recorded."""
-    if mask is None or torch.compiler.is_compiling():
+    """Check that every row of A has a node to attend to, where values may be looked at.
+
+    They may not while torch.compile, torch.export or torch.func trace or a CUDA graph is recorded.
+    """
+    if mask is None or torch.compiler.is_compiling() or transforming():
         return
     if mask.is_cuda and torch.cuda.is_current_stream_capturing():
         return
@@ -121,6 +125,19 @@ def check_rows(mask: Tensor | None, causal: bool) -> None:
             "so its softmax is undefined; let it attend to itself, or drop it from the batch",
             argument="mask",
         )
+
+
+def transforming() -> bool:
+    """Return whether a transform of torch.func is active, such as vmap."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def differentiating_twice() -> bool:
+    """Return whether torch.func will ask for second or for forward derivatives."""
+    if torch.compiler.is_compiling() or not transforming():
+        return False
+    kinds = [one.key().name for one in get_interpreter_stack() or ()]
+    return "Jvp" in kinds or kinds.count("Grad") > 1
 
 
 def causal_pairs(nodes: int, device: torch.device) -> Tensor:

@@ -40,7 +40,8 @@ def multi_hop(
         mask: key padding, bool ``[batch, nodes]``, True at valid nodes; or a mask over pairs
             ``[batch|1, heads|1, nodes, nodes]``, bool (True: the row may attend to the column) or
             float (added to the logits). The output rows of padded nodes are meaningless. A row
-            without a node to attend to is refused; under ``torch.compile`` it gives NaN.
+            without a node to attend to is refused; under ``torch.compile``, ``torch.export`` and
+            ``torch.func`` it gives NaN.
         causal: a node attends only to itself and to nodes before it (default: False).
         scale: factor of QKᵀ (default: 1/√(query width)).
         backend: ``"sdpa"`` never stores anything S×S; ``"stored"`` forms A once; ``"reference"``

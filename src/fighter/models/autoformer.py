@@ -33,6 +33,7 @@ from torch import Tensor, nn
 from .._typing import Bool, Float, Int
 from ..errors import check_count
 from ..nn._checks import Nodes, check_padding
+from ..nn.further import further_hops
 from ..nn.transformer import project
 from .base import Context, Core, Outputs, Past, Task, check_factor
 from .embedding import feed_forward, moving_average
@@ -75,7 +76,7 @@ def _eye(x: Nodes) -> Float[Tensor, "nodes nodes"]:
 def _apply(matrix: Graphs, x: Nodes) -> Nodes:
     """Multiply, but not in half precision, where the rows of ``matrix`` would not sum to 1."""
     with torch.autocast(x.device.type, enabled=False):
-        return torch.bmm(matrix.expand(len(x), -1, -1), x.to(matrix.dtype)).to(x.dtype)
+        return torch.bmm(matrix.expand(x.shape[0], -1, -1), x.to(matrix.dtype)).to(x.dtype)
 
 
 def correlate(q: Nodes, k: Memory, delays: Delays | None = None) -> Float[Tensor, "batch _"]:
@@ -87,7 +88,8 @@ def correlate(q: Nodes, k: Memory, delays: Delays | None = None) -> Float[Tensor
     if delays is None:
         delays = torch.arange(nodes, device=q.device)[None]
     pairs = k @ q.mT
-    diagonals = torch.take_along_dim(pairs, _ahead(delays, k.shape[1], nodes), 2)
+    ahead = _ahead(delays, k.shape[1], nodes)
+    diagonals = pairs.gather(2, ahead.expand(pairs.shape[0], -1, -1))
     return diagonals.sum(1, dtype=torch.promote_types(q.dtype, torch.float32)) / q.shape[2]
 
 
@@ -113,30 +115,34 @@ def _ahead(delays: Delays, steps: int, nodes: int) -> Int[Tensor, "#batch {steps
     return (torch.arange(steps, device=delays.device)[:, None] + delays[:, None]) % nodes
 
 
-def auto_correlation(q: Nodes, k: Memory, v: Memory, factor: float = 3.0) -> Nodes:
-    """Return the values at the ⌊factor · ln S⌋ delays of largest R, weighted by their softmax.
+def choose_delays(
+    q: Nodes, k: Memory, factor: float
+) -> tuple[Delays, Float[Tensor, "batch delays"]]:
+    """Return the ⌊factor · ln S⌋ delays of largest R, and the softmax of their R.
 
-    Zeros are appended to keys and values that are fewer than queries. Read as a graph, A has one
-    weight on each of those diagonals, and its rows sum to 1.
+    Zeros are appended to keys that are fewer than queries. Read as a graph, the A of
+    :func:`aggregate` has one weight on each of those diagonals, and its rows sum to 1.
     """
     nodes = q.shape[1]
     count = min(max(int(factor * log(nodes)), 1), nodes)
     with torch.no_grad():
         delays = correlate(q, k).topk(count).indices
-    return aggregate(v, delays, correlate(q, k, delays).softmax(-1), nodes)
+    return delays, correlate(q, k, delays).softmax(-1)
 
 
 class AutoCorrelation(nn.Module):
     """auto-correlation(X W_Q, M W_K, M W_V) O, M another sequence or X.
 
-    M is brought to the length of X: its last steps if it is longer, zeros appended if shorter.
+    M is brought to the length of X: its last steps if it is longer, zeros appended if shorter. With
+    κ above 2, A X W_V + A² X W₂ + … + A^(κ-1) X W_(κ-1) stands for A X W_V, where M is X.
     """
 
-    def __init__(self, width: int, factor: float = 3.0):
+    def __init__(self, width: int, factor: float = 3.0, kappa: int = 2):
         super().__init__()
         self.factor = check_factor(factor)
         maps = (nn.Linear(width, width, bias=False) for _ in range(4))
         self.query, self.key, self.value, self.out = maps
+        self.hops = further_hops(width, width, kappa)
 
     def forward(self, x: Nodes, memory: Memory | None = None) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself."""
@@ -144,7 +150,13 @@ class AutoCorrelation(nn.Module):
             q, k, v = project(x, self.query, self.key, self.value)
         else:
             q, (k, v) = self.query(x), project(memory[:, -x.shape[1] :], self.key, self.value)
-        return self.out(auto_correlation(q, k, v, self.factor))
+        delays, weights = choose_delays(q, k, self.factor)
+
+        def hop(b: Memory) -> Nodes:
+            return aggregate(b, delays, weights, x.shape[1])
+
+        further = self.hops if memory is None else None
+        return self.out(hop(v) if further is None else further(hop, x, v))
 
 
 class AutoformerBlock(nn.Module):
@@ -164,11 +176,12 @@ class AutoformerBlock(nn.Module):
         dropout: float,
         factor: float = 3.0,
         kernel: int = 25,
+        kappa: int = 2,
     ):
         super().__init__()
         del heads
         self.width, self.kernel = width, check_count("kernel", kernel)
-        self.attention = AutoCorrelation(width, factor)
+        self.attention = AutoCorrelation(width, factor, kappa)
         self.ffn = feed_forward(width, hidden_width, bias=False)
         self.dropout = nn.Dropout(dropout)
 
@@ -205,11 +218,13 @@ class AutoformerDecoderBlock(nn.Module):
         dropout: float,
         factor: float = 3.0,
         kernel: int = 25,
+        kappa: int = 2,
     ):
         super().__init__()
         del heads
         self.kernel = check_count("kernel", kernel)
-        self.attention, self.cross = (AutoCorrelation(width, factor) for _ in range(2))
+        self.attention = AutoCorrelation(width, factor, kappa)
+        self.cross = AutoCorrelation(width, factor)
         self.ffn = feed_forward(width, hidden_width, bias=False)
         self.trend = nn.Linear(3 * width, trend_width, bias=False)  # [W₁ | W₂ | W₃]
         self.dropout = nn.Dropout(dropout)

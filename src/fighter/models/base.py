@@ -185,6 +185,29 @@ class BlockConfig(AttentionConfig):
         return {"heads": self.heads, "hidden_width": hidden_width, "dropout": self.dropout}
 
 
+@dataclass(frozen=True, kw_only=True)
+class HopConfig(BlockConfig):
+    """Options of networks whose attention can have further hops.
+
+    Args:
+        kappa: number of powers of the graph A, counted from 0. 2 is the model as published, whose
+            residual has the power 0; 3 adds A² with weights of its own, which start at zero, and
+            so on (default: 2).
+    """
+
+    kappa: int = 2
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        super().__post_init__()
+        check_count("kappa", self.kappa, least=2)
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The keyword arguments of a block."""
+        return {**super().block, "kappa": self.kappa}
+
+
 def check_factor(factor: Any) -> float:
     """Refuse a factor that is not above 0."""
     check_number("factor", factor, "a number above 0, such as 5", lambda c: c > 0)

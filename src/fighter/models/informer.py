@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
-from ..hops import attention_hop
+from ..hops import Hop, attention_hop
 from ..nn._checks import Heads, Nodes
 from .base import Task, check_factor
 from .seq2seq import DecoderBlock, EncoderBlock, EncoderDecoder, EncoderDecoderConfig
@@ -38,17 +38,17 @@ def sample_size(factor: float, nodes: int) -> int:
     return min(max(ceil(factor * log(nodes)), 1), nodes)
 
 
-def prob_sparse_attention(
+def prob_sparse_hop(
     q: Heads,
     k: Heads,
-    v: Heads,
     mask: Padding = None,
     causal: bool = False,
     *,
+    width: int | None = None,
     factor: float = 5.0,
     random: bool = False,
-) -> Heads:
-    """Return softmax(QKᵀ/√d) V for the u queries of largest M, the mean of V for the others.
+) -> Hop:
+    """Return b ↦ A b for b of a width (default: that of q), A as attention is sparse.
 
     .. code-block:: text
 
@@ -64,7 +64,7 @@ def prob_sparse_attention(
     uniform = torch.ones_like(measure, dtype=torch.bool)
     uniform = uniform.scatter_(2, measure.topk(u).indices, False)
     q = q.masked_fill(uniform[..., None], 0)
-    return attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal)(v)
+    return attention_hop(q, k, width=width or q.shape[-1], mask=mask, causal=causal)
 
 
 def _sample_keys(q: Heads, mask: Padding, u: int, random: bool) -> Int[Tensor, "batch {u}"]:
@@ -97,26 +97,22 @@ def _measure(
 
 
 class ProbSparse(nn.Module):
-    """:func:`prob_sparse_attention` as a module, with keys sampled at random while training."""
+    """:func:`prob_sparse_hop` as a module, with keys sampled at random while training."""
 
     def __init__(self, factor: float = 5.0):
         super().__init__()
         self.factor = check_factor(factor)
 
-    def forward(
-        self, q: Heads, k: Heads, v: Heads, mask: Padding = None, causal: bool = False
-    ) -> Heads:
-        """Attend."""
-        return prob_sparse_attention(
-            q, k, v, mask, causal, factor=self.factor, random=self.training
-        )
+    def forward(self, q: Heads, k: Heads, mask: Padding = None, causal: bool = False) -> Hop:
+        """Return the hop."""
+        return prob_sparse_hop(q, k, mask, causal, factor=self.factor, random=self.training)
 
 
 class InformerBlock(EncoderBlock):
     """X ← X + ProbSparse attention(norm(X)), X ← X + FFN(norm(X))."""
 
     def __init__(self, width: int, *, factor: float = 5.0, **options: Any):
-        super().__init__(width, attend=ProbSparse(factor), **options)
+        super().__init__(width, hop=ProbSparse(factor), **options)
 
 
 class Distil(nn.Module):
@@ -145,7 +141,7 @@ class InformerNet(EncoderDecoder):
             if i and config.distil:
                 encoder.append(Distil(width))
             encoder.append(InformerBlock(width, factor=factor, **block))
-        decoder = [DecoderBlock(width, attend=ProbSparse(factor), **block) for _ in range(depth)]
+        decoder = [DecoderBlock(width, hop=ProbSparse(factor), **block) for _ in range(depth)]
         super().__init__(task, config, encoder, decoder)
 
 

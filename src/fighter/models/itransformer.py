@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .base import Context, Core, HopConfig, Outputs, Past, Task
 from .embedding import add_context, context_map
 from .transformer import pre_norm_encoder
 
@@ -40,7 +40,7 @@ class ITransformerNet(Core):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ITransformer(BlockConfig):
+class ITransformer(HopConfig):
     """iTransformer (Liu et al., 2024): attention between series.
 
     Args:

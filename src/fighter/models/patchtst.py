@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from .._typing import Float
-from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .base import Context, Core, HopConfig, Outputs, Past, Task
 from .embedding import add_context, context_map
 from .transformer import pre_norm_encoder
 
@@ -56,7 +56,7 @@ class PatchTSTNet(Core):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchTST(BlockConfig):
+class PatchTST(HopConfig):
     """PatchTST (Nie et al., 2023): attention between patches of one series.
 
     Args:

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 
 from .._typing import Bool, Float, Int
 from ..errors import check_count
-from ..hops import attention_hop
+from ..hops import Hop, attention_hop
 from ..nn._checks import Nodes, check_heads, check_padding, join_heads, make_activation, split_heads
+from ..nn.further import further_hops
 from ..nn.transformer import project
-from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .base import Context, Core, HopConfig, Outputs, Past, Task
 from .embedding import add_context, context_map
 
 HIDDEN = -1e30  # logit of a node that is not seen: exp() is exactly 0
@@ -41,10 +42,10 @@ Pairs = Float[Tensor, "batch heads all_nodes all_nodes"]
 Buckets = Int[Tensor, "batch heads rounds all_nodes"]
 
 
-def lsh_attention(
-    qk: Queries, v: Values, rotations: Rotations, *, bucket_size: int, mask: Padding = None
-) -> Values:
-    """Return oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i, with k = q/|q|.
+def lsh_hop(qk: Queries, rotations: Rotations, *, bucket_size: int, mask: Padding = None) -> Hop:
+    """Return v ↦ o = A v, oᵢ = Σⱼ softmax(qᵢ·kⱼ/√d) vⱼ over the j that hashing finds for i.
+
+    Keys are k = q/|q|.
 
     .. code-block:: text
 
@@ -66,21 +67,25 @@ def lsh_attention(
     """
     nodes, chunk = qk.shape[2], 2 * bucket_size
     chunks = -(-nodes // chunk)
-    if mask is not None:
-        hidden = ~mask[:, None, :, None]
-        qk, v = qk.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
+    hidden = None if mask is None else ~mask[:, None, :, None]
+    qk = qk if hidden is None else qk.masked_fill(hidden, 0)
     missing = chunks * chunk - nodes
     bucket = _buckets(qk, rotations, chunks, mask, missing)  # [B, heads, rounds, S]
-    if missing:
-        qk, v = F.pad(qk, (0, 0, 0, missing)), F.pad(v, (0, 0, 0, missing))
+    qk = F.pad(qk, (0, 0, 0, missing)) if missing else qk
+
+    def fill(v: Values) -> Tensor:
+        """Set hidden nodes to zero, and append zeros that fill the last chunk."""
+        v = v if hidden is None else v.masked_fill(hidden, 0)
+        return F.pad(v, (0, 0, 0, missing)) if missing else v
+
     if nodes <= STORE_UP_TO:
         width = qk.shape[-1]
         k = F.rms_norm(qk, (width,), eps=1e-12).to(qk.dtype)  # q/|q| · √d
         pairs = _pairs(bucket, chunks, qk.dtype)
         # The mask over pairs is stored anyway, so the graph may be too. (Fused attention with this
         # mask led to NaN in training on an H200, for an unknown reason.)
-        hop = attention_hop(qk, k, width=v.shape[-1], mask=pairs, scale=1 / width, backend="stored")
-        return hop(v)[:, :, :nodes]
+        stored = attention_hop(qk, k, width=width, mask=pairs, scale=1 / width, backend="stored")
+        return lambda v: stored(fill(v))[:, :, :nodes]
     order = bucket.argsort(dim=-1, stable=True)
     place = order.argsort(-1)
 
@@ -104,9 +109,18 @@ def lsh_attention(
     logits = logits.masked_fill(_meet(position, position), ITSELF)
 
     z = logits.logsumexp(-1, keepdim=True)
-    o = (logits - z).exp().to(v.dtype) @ _seen(sort(v[:, :, None]))
-    o, z = (torch.take_along_dim(x.flatten(3, 4), place[..., None], 3) for x in (o, z))
-    return (z.softmax(2) * o).sum(2)[:, :, :nodes].to(v.dtype)
+    graph = (logits - z).exp()
+
+    def unsort(x: Tensor) -> Tensor:
+        return torch.take_along_dim(x.flatten(3, 4), place[..., None], 3)
+
+    shares = unsort(z).softmax(2)
+
+    def hop(v: Values) -> Values:
+        o = unsort(graph.to(v.dtype) @ _seen(sort(fill(v)[:, :, None])))
+        return (shares * o).sum(2)[:, :, :nodes].to(v.dtype)
+
+    return hop
 
 
 def _seen(x: Tensor) -> Tensor:
@@ -149,11 +163,14 @@ def _buckets(qk: Queries, rotations: Rotations, chunks: int, mask: Padding, more
 
 
 class LSHAttention(nn.Module):
-    """Heads of :func:`lsh_attention` between projections, with new rotations while training."""
+    """Heads of :func:`lsh_hop` between projections, with new rotations while training.
+
+    With κ above 2 there are further hops over the same graph.
+    """
 
     rotations: Tensor
 
-    def __init__(self, width: int, heads: int, bucket_size: int, rounds: int):
+    def __init__(self, width: int, heads: int, bucket_size: int, rounds: int, kappa: int = 2):
         super().__init__()
         check_heads(width, heads)
         check_count("rounds", rounds)
@@ -163,13 +180,14 @@ class LSHAttention(nn.Module):
         draw = torch.Generator().manual_seed(0)  # not the weights' seed: rotations are not saved
         fixed = torch.empty(heads, rounds, width // heads, COLUMNS).normal_(generator=draw)
         self.register_buffer("rotations", fixed, persistent=False)
+        self.hops = further_hops(width, width, kappa, heads)
 
     def forward(self, x: Nodes, mask: Padding = None) -> Nodes:
         """Attend."""
         qk, v = (split_heads(part, self.heads) for part in project(x, self.qk, self.value))
         rotations = torch.randn_like(self.rotations) if self.training else self.rotations
-        o = lsh_attention(qk, v, rotations, bucket_size=self.bucket_size, mask=mask)
-        return self.out(join_heads(o))
+        hop = lsh_hop(qk, rotations, bucket_size=self.bucket_size, mask=mask)
+        return self.out(join_heads(hop(v) if self.hops is None else self.hops(hop, x, v)))
 
 
 class ReformerBlock(nn.Module):
@@ -190,11 +208,12 @@ class ReformerBlock(nn.Module):
         bucket_size: int = 16,
         rounds: int = 4,
         activation: str | nn.Module = "gelu",
+        kappa: int = 2,
     ):
         super().__init__()
         self.width = width
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = LSHAttention(width, heads, bucket_size, rounds)
+        self.attention = LSHAttention(width, heads, bucket_size, rounds, kappa)
         self.ffn1, self.ffn2 = nn.Linear(width, hidden_width), nn.Linear(hidden_width, width)
         self.activation = make_activation(activation)
         self.dropout = nn.Dropout(dropout)
@@ -262,7 +281,7 @@ class ReformerNet(Core):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reformer(BlockConfig):
+class Reformer(HopConfig):
     """Reformer (Kitaev et al., 2020): hashed attention and reversible layers.
 
     Args:

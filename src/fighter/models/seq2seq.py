@@ -25,16 +25,22 @@ from torch import Tensor, nn
 
 from .._typing import Bool, Float
 from ..errors import FighterError
-from ..hops import attention_hop
+from ..hops import Hop, attention_hop
 from ..nn._checks import Heads, Nodes, check_heads, check_padding, join_heads, split_heads
+from ..nn.further import further_hops
 from ..nn.transformer import project
-from .base import BlockConfig, Context, Core, Outputs, Past, Task
+from .base import Context, Core, HopConfig, Outputs, Past, Task
 from .embedding import Windows, add_context, context_map, feed_forward
 
 Modules = Iterable[nn.Module]
 Memory = Float[Tensor, "batch others width"]
 Keys = Float[Tensor, "batch heads others head_width"]
 Padding = Bool[Tensor, "batch others"] | None
+
+
+def full_hop(q: Heads, k: Heads, mask: Padding = None, causal: bool = False) -> Hop:
+    """Return b ↦ softmax(QKᵀ/√d) b, for b as wide as a query."""
+    return attention_hop(q, k, width=q.shape[-1], mask=mask, causal=causal)
 
 
 def full_attention(q: Heads, k: Keys, v: Keys, mask: Padding = None, causal: bool = False) -> Heads:
@@ -46,30 +52,35 @@ def full_attention(q: Heads, k: Keys, v: Keys, mask: Padding = None, causal: boo
 
 
 class Attention(nn.Module):
-    """concat over heads( attend(X W_Q + b_Q, M W_K, M W_V) ) O + b, M another sequence or X.
+    """concat over heads( A M W_V ) O + b, A from X W_Q + b_Q and M W_K, M another sequence or X.
 
-    ``attend`` is a function of ``(q, k, v, mask, causal)``, or a module.
+    ``hop`` is a function of ``(q, k, mask, causal)``, or a module, that returns the function
+    b ↦ A b for M = X. With κ above 2, A X W_V + A² X W₂ + … + A^(κ-1) X W_(κ-1) stands for it.
     """
 
-    def __init__(self, width: int, heads: int, attend: Callable[..., Heads] = full_attention):
+    def __init__(self, width: int, heads: int, hop: Callable[..., Hop] = full_hop, kappa: int = 2):
         super().__init__()
         check_heads(width, heads)
         self.heads = heads
         self.query = nn.Linear(width, width)
         self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.out = nn.Linear(width, width)
-        self.attend = attend
+        self.hop = hop
+        self.hops = further_hops(width, width, kappa, heads)
 
     def forward(
         self, x: Nodes, memory: Memory | None = None, mask: Padding = None, causal: bool = False
     ) -> Nodes:
         """Attend to ``memory``, or to ``x`` itself; ``mask`` is the padding of that sequence."""
-        if memory is None:
-            parts = project(x, self.query, self.key, self.value)
-        else:
+        if memory is not None:
             parts = (self.query(x), *project(memory, self.key, self.value))
+            q, k, v = (split_heads(part, self.heads) for part in parts)
+            return self.out(join_heads(full_attention(q, k, v, mask, causal)))
+        parts = project(x, self.query, self.key, self.value)
         q, k, v = (split_heads(part, self.heads) for part in parts)
-        return self.out(join_heads(self.attend(q, k, v, mask, causal)))
+        hop = self.hop(q, k, mask, causal)
+        y = hop(v) if self.hops is None else self.hops(hop, x, v)
+        return self.out(join_heads(y))
 
 
 class EncoderBlock(nn.Module):
@@ -138,7 +149,7 @@ def label_steps(label: int | None, lookback: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderDecoderConfig(BlockConfig):
+class EncoderDecoderConfig(HopConfig):
     """Options that networks with an encoder and a decoder share.
 
     Args:

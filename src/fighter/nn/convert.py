@@ -31,7 +31,8 @@ def to_fighter(encoder: TransformerEncoder) -> FighterEncoder:
         W₁  ← P W_V,  O ← W₁ᶠᶠⁿ,  b ← (c W_V + b_V) W₁ᶠᶠⁿ + b₁ᶠᶠⁿ
         P ← W₂ᶠᶠⁿ,    c ← b₂ᶠᶠⁿ
 
-    With one head W₁ and O are one matrix; with more, O mixes the heads. The copy has no dropout.
+    A block with κ above 2 gives a layer with that κ, with Wᵢ ← P Wᵢ and c Wᵢ beside c W_V. With one
+    head W₁ and O are one matrix; with more, O mixes the heads. The copy has no dropout.
 
     Raises:
         FighterError: the encoder is one of torch's, or has norms or residuals. The step between two
@@ -64,13 +65,15 @@ def to_fighter(encoder: TransformerEncoder) -> FighterEncoder:
 def _convert(block: TransformerBlock, p: Matrix | None, c: Vector | None) -> FighterLayer:
     width = block.width if p is None else p.shape[0]
     value, ffn1, several_heads = block.value, block.ffn1, block.heads > 1
+    further = [] if block.hops is None else cast(list[nn.Linear], [*block.hops.values()])
+    maps = [value, *further]
     graph = DynamicAdjacency(
         width, block.heads, query_width=block.query.out_features, scale=block.scale
     )
     layer = FighterLayer(
         width,
         ffn1.out_features,
-        kappa=2,
+        kappa=1 + len(maps),
         heads=block.heads,
         adjacency=graph,
         mix_heads=several_heads,
@@ -80,13 +83,14 @@ def _convert(block: TransformerBlock, p: Matrix | None, c: Vector | None) -> Fig
     graph.query.weight.copy_(_weight(p, block.query))
     cast(Tensor, graph.query.bias).copy_(_bias(c, block.query))
     graph.key.weight.copy_(_weight(p, block.key))
-    w1 = _weight(p, value)  # [value_width, width], as Linear keeps it
+    weights = [_weight(p, f) for f in maps]  # [value_width, width], as Linear keeps them
     if several_heads:
         cast(nn.Linear, layer.mix).weight.copy_(ffn1.weight)
     else:
-        w1 = ffn1.weight @ w1
-    layer.values.weight.copy_(torch.cat([torch.zeros_like(w1), w1]))
-    cast(Tensor, layer.bias).copy_(_bias(_bias(c, value), ffn1))
+        weights = [ffn1.weight @ w for w in weights]
+    bias = torch.stack([_bias(c, f) for f in maps]).sum(0)
+    layer.values.weight.copy_(torch.cat([torch.zeros_like(weights[0]), *weights]))
+    cast(Tensor, layer.bias).copy_(_bias(bias, ffn1))
     return layer
 
 

@@ -22,6 +22,7 @@ from ._checks import (
     make_activation,
     split_heads,
 )
+from .further import further_hops
 
 
 def project(x: Nodes, *maps: nn.Linear) -> tuple[Float[Tensor, "batch nodes _"], ...]:
@@ -38,7 +39,8 @@ class TransformerBlock(nn.Module):
     """X_att = softmax(τ X W_Q (X W_K)ᵀ) X W_V, then σ(X_att W₁ + b₁) W₂ + b₂.
 
     With ``norm`` each of the two reads its input through a LayerNorm, and with ``residual`` each
-    is added to its input, as in the usual pre-norm block.
+    is added to its input, as in the usual pre-norm block. With κ above 2, X_att also has the hops
+    A² X W₂ + … + A^(κ-1) X W_(κ-1), which start at zero.
 
     Args:
         width: width of an input node, h₀ in the first block.
@@ -55,6 +57,7 @@ class TransformerBlock(nn.Module):
         bias: biases on all projections (default: True). The paper has them in the feed-forward
             network only.
         scale: τ (default: 1/√(query width per head)). The paper uses 1/√h₀.
+        kappa: number of powers κ of A, counted from 0 (default: 2, attention itself).
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class TransformerBlock(nn.Module):
         dropout: float = 0.0,
         bias: bool = True,
         scale: float | None = None,
+        kappa: int = 2,
     ):
         super().__init__()
         query_width, value_width = query_width or out_width, value_width or out_width
@@ -94,6 +98,7 @@ class TransformerBlock(nn.Module):
         self.ffn2 = nn.Linear(hidden_width, out_width, bias=bias)
         self.activation = make_activation(activation)
         self.dropout = nn.Dropout(dropout)
+        self.hops = further_hops(width, value_width, kappa, heads)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Nodes:
         """Map ``[batch, nodes, width]`` to ``[batch, nodes, out_width]``."""
@@ -102,7 +107,8 @@ class TransformerBlock(nn.Module):
         parts = project(t, self.query, self.key, self.value)
         q, k, v = (split_heads(part, self.heads) for part in parts)
         hop = attention_hop(q, k, width=v.shape[-1], mask=mask, causal=causal, scale=self.scale)
-        attended = self.dropout(join_heads(self.attend(hop, v)))
+        heads = self.attend(hop, v) if self.hops is None else self.hops(hop, t, v)
+        attended = self.dropout(join_heads(heads))
         x = x + attended if self.residual else attended
         y = self.dropout(self.ffn2(self.activation(self.ffn1(self.norm2(x)))))
         return x + y if self.residual else y
