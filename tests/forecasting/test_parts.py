@@ -141,6 +141,18 @@ def test_parts_of_many_windows_are_written_as_they_come(tmp_path, monkeypatch):
     assert (past.time + past.lag * pd.Timedelta("1h") == past.ds).all()
 
 
+def test_many_windows_read_what_is_known_ahead_from_both_tables():
+    """A forecast before the end needs rows of the table, then rows of ``future``."""
+    model, future = with_covariates()
+    history, _ = cut(driven(120).assign(wind=np.sin(np.arange(240)), seen=0.5), AHEAD)
+    graphs = list(model.explain_all(history, windows=3, steps=[6], future=future))
+    assert len(graphs) == 3 * 2
+    end = np.sort(history.ds.unique())[-3]
+    known = pd.concat([history, future])[future.columns]
+    expected = model.forecast(history[history.ds <= end], future=known[known.ds > end])
+    assert [g.forecast for g in graphs[:2]] == pytest.approx(expected.point[5], rel=1e-5)
+
+
 def test_parts_that_are_left_out_are_one_row(tmp_path):
     model = tiny(max_epochs=1, level=[80]).fit(waves(90))
     path = tmp_path / "parts.parquet"

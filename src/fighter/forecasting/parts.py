@@ -43,8 +43,7 @@ def explain_windows(
         series = [i for i in range(panel.n_series) if last or panel.ends[i] >= end]
         targets = [(i, step) for i in series for step in chosen]
         if targets:
-            ahead = future if last or not panel.future_names else None
-            yield from explain(fitted, until, targets, ahead, warn=last, quantile=quantile)
+            yield from explain(fitted, until, targets, future, warn=last, quantile=quantile)
 
 
 def write_parts(graphs: Iterable[TemporalGraph], path: str | Path, top: int | None = None) -> int:
