@@ -6,6 +6,7 @@ import pytest
 
 from fighter import FighterError
 from fighter.cli.main import main
+from fighter.models.attribution import Attribution
 
 from ..tables import tail, tiny, waves
 from .test_covariates import cut, driven
@@ -38,6 +39,18 @@ def test_new_rows(settings, new):
     assert {"news of a", "news of b", "later window"} <= set(change.parts)
     assert "revised values" not in change.parts
     assert "news of b" in change.summary()
+
+
+def test_each_series_is_followed_once_however_many_bring_news(monkeypatch):
+    df = waves(100, ids=("a", "b", "c", "d"))
+    model = tiny(max_epochs=1).fit(df)
+    split, followed = Attribution.split, []
+    monkeypatch.setattr(
+        Attribution, "split", lambda self, i, level: followed.append(i) or split(self, i, level)
+    )
+    change = model.compare(tail(df, 1), df)
+    assert len(change.effects) == 4
+    assert sorted(followed) == [0, 1, 2, 3]
 
 
 def test_rows_that_come_as_forecast_are_no_news():

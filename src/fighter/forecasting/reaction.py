@@ -155,6 +155,7 @@ class _Forecast:
             self.inputs["past"] = torch.where(seen, batch.past, mean)
         self.batch, self.blend = batch, blend
         self.position, self.network = batch.start + preprocessing.start_step(whole), network
+        self._offsets: dict[_Forecast, tuple[Point, Point]] = {}
 
     @cached_property
     def frozen(self) -> Frozen | None:
@@ -223,18 +224,28 @@ class _Forecast:
 
     def follow_alone(self, before: "_Forecast", after: "_Forecast") -> tuple[Point, Point]:
         """Return what frozen smoothing and the frozen pretrained network make of it."""
-        moved = torch.zeros_like(self.net), torch.zeros_like(self.net)
         if not (self.share < 1).any():
-            return moved
-        change = after.recent(self._levels) - before.recent(self._levels)
-        start = before.recent(self._levels) - self.recent(self._levels)
-        found = []
-        for held, follow in zip(self._plain, (self._smooth, self._guess), strict=True):
-            first = held + follow(start)
-            last = first + follow(change)
-            moved = after.restore(last) - before.restore(first)
-            found.append(torch.where(self._known, moved, 0.0))
-        return found[0], found[1]
+            return torch.zeros_like(self.net), torch.zeros_like(self.net)
+        starts, ends = self._offset(before, self), self._offset(after, before)
+        one, other = (
+            torch.where(self._known, after.restore(held + end) - before.restore(held + start), 0.0)
+            for held, start, end in zip(self._plain, starts, ends, strict=True)
+        )
+        return one, other
+
+    def _offset(self, version: "_Forecast", before: "_Forecast") -> tuple[Point, Point]:
+        """Return how far the frozen forecasts of both are from those of this version.
+
+        The maps are linear, so what a later version changes is added to the offset of the one
+        ``before`` it: each series that changed is followed once.
+        """
+        if version is self:
+            return torch.zeros_like(self.net), torch.zeros_like(self.net)
+        if version not in self._offsets:
+            change = version.recent(self._levels) - before.recent(self._levels)
+            smooth, guess = self._offset(before, self)
+            self._offsets[version] = smooth + self._smooth(change), guess + self._guess(change)
+        return self._offsets[version]
 
     def recent(self, levels: np.ndarray) -> Tensor:
         """Return the values that smoothing looks back at; missing ones are as their mean."""
