@@ -164,10 +164,23 @@ def test_parts_that_are_left_out_are_one_row(tmp_path):
     np.testing.assert_allclose(groups.part.sum(), groups.forecast.first(), rtol=1e-9)
 
 
+def test_steps_are_explained_once_in_every_window(tmp_path):
+    model = tiny(max_epochs=1, smoothing=False).fit(waves(60))
+    path = tmp_path / "parts.parquet"
+    model.save_parts(path, waves(60), steps=(step for step in (1, 6, 1)), windows=2)
+    table = pd.read_parquet(path)
+    groups = table.groupby(["target", "cutoff", "step"])
+    assert len(groups) == 2 * 2 * 2
+    np.testing.assert_allclose(groups.part.sum(), groups.forecast.first(), rtol=1e-9)
+    with pytest.raises(FighterError):  # before the first graph is asked for
+        model.explain_all(steps=[7])
+
+
 def test_errors_of_many_windows_leave_no_file(tmp_path):
     model = tiny(max_epochs=1, smoothing=False).fit(waves(60))
     for options, argument in (
-        ({"windows": 0}, "windows"), ({"windows": 900}, "windows"), ({"steps": [7]}, "step"),
+        ({"windows": 0}, "windows"), ({"windows": 900}, "windows"), ({"steps": [7]}, "steps"),
+        ({"steps": 2}, "steps"), ({"steps": []}, "steps"), ({"steps": "12"}, "steps"),
         ({"top": 0}, "top"), ({"quantile": 0.5}, "quantile"),
     ):  # fmt: skip
         with pytest.raises(FighterError) as error:
