@@ -104,7 +104,7 @@ def first_row(fitted: Fitted, panel: Panel) -> int:
         asked = f"{plan.lookback} to look back at and {plan.horizon} to compare with"
         reason = f"there are {panel.length} rows, needs at least {least} ({asked})"
         kept = "the model keeps only the end of its training table"
-        raise FighterError(f"{reason}; {kept}: pass a longer table, network(df)", argument="df")
+        raise FighterError(f"{reason}; {kept}: pass a longer table", argument="df")
     return first_scored_row(panel, plan, None)
 
 
