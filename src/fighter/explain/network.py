@@ -336,7 +336,7 @@ def resample(
     Args:
         product: product of a part and what it should have been ``[windows, N, N]``.
         square: square of the part.
-        prior: number of windows that the assumption that parts are borne out counts for.
+        prior: number of imaginary windows in which parts were exactly right.
         count: number of resamples.
         block: neighbouring windows that are drawn together, as they overlap.
         seed: of the draws.

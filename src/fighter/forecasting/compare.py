@@ -1,4 +1,4 @@
-"""Why today's forecast is another than yesterday's: new values, reactions, another model."""
+"""Why today's forecast differs from yesterday's: new values, reactions, another model."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .forecast import Forecast
 from .history import steps_between
 from .reaction import Split, Version, split_versions
 
-MOST_NAMED = 12  # series whose news are told apart
+MOST_NAMED = 12  # series whose news are listed separately
 
 
 def compare(
@@ -133,7 +133,7 @@ def _split(fitted: Fitted, yesterday: Version, today: Version, new: int) -> Spli
 
 
 def _told_apart(series: int) -> list[list[int]]:
-    """Return series by themselves, and the others together if there are many."""
+    """Return groups of series: each alone, or if there are many, most of them in one group."""
     few = series if series <= MOST_NAMED else MOST_NAMED - 1
     rest = [[*range(few, series)]] if few < series else []
     return [[i] for i in range(few)] + rest

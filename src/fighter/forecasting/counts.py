@@ -18,8 +18,8 @@ from ..models.counts import MOST_MEAN, SHAPES, count_quantiles, log_probability
 from .spread import Points, independent_windows, pick_shares
 
 SHARES = torch.linspace(0, 1, 5)
-STEPS = 6  # of each window, that shapes and shares are chosen on, at most
-POOLED = 20.0  # targets of a series that count as much as all series together
+STEPS = 6  # most steps of each window on which shapes and shares are chosen
+POOLED = 20.0  # targets at which a series' own fit counts as much as that of all series
 LEAST_SHARE = 0.05  # in the mean; below, the distribution is not used
 
 Quantiles = Float[Tensor, "windows horizon series quantiles"]
@@ -50,7 +50,7 @@ class Counts:
     def rounded(self, y: np.ndarray) -> np.ndarray:
         """Return finished forecasts with the quantiles of counts as whole numbers.
 
-        The lower half of the quantiles stays at most the point forecast, the upper half at least.
+        Quantiles below 0.5 stay at or below the point forecast, those above stay at or above it.
         """
         point, levels = y[..., :1], np.array(self.levels)
         whole = y[..., 1:].round()
@@ -67,7 +67,7 @@ class Counts:
 def are_counts(panel: Panel) -> Bool[Tensor, "series"]:
     """Tell which series hold counts: whole numbers from 0 on that differ, not large in the mean.
 
-    Of large counts, neighbours differ so little that they need no distribution of their own.
+    Large counts are left out: rounding matters so little that they need no distribution of counts.
     """
     parts = [_are_counts(part.values, without_bounds(part)) for _, part in panel.blocks()]
     return torch.from_numpy(np.concatenate(parts))

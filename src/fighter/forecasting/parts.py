@@ -29,7 +29,7 @@ def explain_windows(
 ) -> Iterator[TemporalGraph]:
     """Explain the forecasts after the last rows of a panel, the earliest first.
 
-    A series that ended before such a row was explained at its own end, which is one of the last.
+    A series that ended earlier is explained after its own end, with the last window.
     """
     check_count("windows", windows)
     most = panel.length - fitted.plan.lookback + 1

@@ -210,20 +210,20 @@ class _Forecast:
         return self._alone[1]
 
     def mixed(self, other: "_Forecast | None" = None) -> Point:
-        """Return network and others, by the shares of another forecast if there is one."""
+        """Return the mixture of all forecasts, with the shares of ``other`` if it is given."""
         other = other or self
         alone = sum(w * x for w, x in zip(other.weights, self.alone, strict=True))
         return other.share * self.net + (1 - other.share) * alone
 
     def follow(self, before: "_Forecast", after: "_Forecast") -> Point:
-        """Return what the frozen network makes of the step between two versions."""
+        """Return how the frozen network's forecast changes from one version to another."""
         if self.frozen is None:
             return torch.zeros_like(self.net)
         one, other = (self.frozen(*version.inputs.values()) for version in (before, after))
         return self.scale * (other - one).cpu()
 
     def follow_alone(self, before: "_Forecast", after: "_Forecast") -> tuple[Point, Point]:
-        """Return what frozen smoothing and the frozen pretrained network make of it."""
+        """Return how those of frozen smoothing and of the frozen pretrained network change."""
         if not (self.share < 1).any():
             return torch.zeros_like(self.net), torch.zeros_like(self.net)
         starts, ends = self._offset(before, self), self._offset(after, before)
@@ -248,7 +248,7 @@ class _Forecast:
         return self._offsets[version]
 
     def recent(self, levels: np.ndarray) -> Tensor:
-        """Return the values that smoothing looks back at; missing ones are as their mean."""
+        """Return the values that smoothing looks back at, with ``levels`` in missing places."""
         panel, rows = self.without_effects, slice(-MEMORY, None)
         return torch.from_numpy(np.where(panel.observed[rows], panel.values[rows], levels))
 
