@@ -275,6 +275,18 @@ def test_a_page_of_a_network_works_in_a_browser(look, tmp_path, series):
     assert 0 < rows.count() <= 2 * (series - 1)
 
 
+def test_a_page_of_a_network_with_long_names_fits_on_paper(look, tmp_path):
+    names = tuple(
+        f"store {i} of the north-eastern region / department of " + "x" * i for i in range(6)
+    )
+    random_network(6, ids=names).save_html(tmp_path / "net.html")
+    page = look(tmp_path / "net.html")
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert not page.locator("#hint").is_visible()
+
+
 def test_both_hop_controls_follow_each_other(look, report, grid):
     page, graph = look(report), grid.explain(unique_id="south", step=2)
     page.select_option("#hop", "1")
@@ -372,6 +384,15 @@ def test_long_names_do_not_break_tables(look, tmp_path):
     assert cell.bounding_box()["width"] < 260
     assert cell.get_attribute("title") in names
     page.wait_for_function("document.documentElement.scrollWidth <= 420")  # pictures follow
+
+
+def test_names_that_differ_at_their_ends_can_be_told_apart(look, tmp_path):
+    names = tuple(f"store of the north-eastern region {i}" for i in range(4))
+    write_page([random_graph(4, ids=names)], tmp_path / "why.html")
+    page = look(tmp_path / "why.html")
+    layout = "document.getElementById('graph').layout.annotations.map((note) => note.text)"
+    shown = [text for text in page.evaluate(layout) if "…" in text]
+    assert len(shown) == len(set(shown)) == 4
 
 
 def test_a_graph_of_a_hundred_series_is_two_columns(look, tmp_path):

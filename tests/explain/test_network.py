@@ -47,6 +47,10 @@ def test_a_graph_holds_the_stable_links():
         assert about["strength"] == network.strength[place]
     assert network.to_networkx(top=2).number_of_edges() == 2
     assert network.to_networkx(stability=0).number_of_edges() == 30
+    for name, wrong in (("stability", "x"), ("stability", 80), ("most", 0)):
+        with pytest.raises(FighterError) as error:
+            (network.summary if name == "most" else network.to_networkx)(**{name: wrong})
+        assert error.value.argument == name
 
 
 def test_a_network_does_not_differ_from_itself():

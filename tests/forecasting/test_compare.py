@@ -6,6 +6,7 @@ import pytest
 
 from fighter import FighterError
 from fighter.cli.main import main
+from fighter.models.attribution import Attribution
 
 from ..tables import tail, tiny, waves
 from .test_covariates import cut, driven
@@ -38,6 +39,18 @@ def test_new_rows(settings, new):
     assert {"news of a", "news of b", "later window"} <= set(change.parts)
     assert "revised values" not in change.parts
     assert "news of b" in change.summary()
+
+
+def test_each_series_is_followed_once_however_many_bring_news(monkeypatch):
+    df = waves(100, ids=("a", "b", "c", "d"))
+    model = tiny(max_epochs=1).fit(df)
+    split, followed = Attribution.split, []
+    monkeypatch.setattr(
+        Attribution, "split", lambda self, i, level: followed.append(i) or split(self, i, level)
+    )
+    change = model.compare(tail(df, 1), df)
+    assert len(change.effects) == 4
+    assert sorted(followed) == [0, 1, 2, 3]
 
 
 def test_rows_that_come_as_forecast_are_no_news():
@@ -138,8 +151,36 @@ def test_the_command_says_what_if_and_why(tmp_path, capsys):
     changes = ["--change", "a=+10%", f"b@{last}=12"]
     assert main([*flags, *changes, "--yesterday", str(tmp_path / "then.csv")]) == 0
     shown = capsys.readouterr().out
-    assert str(model.what_if(df, {"a": "+10%", ("b", str(last)): 12.0})) in shown
-    assert str(model.compare(tail(df, 1), df)) in shown
+    change = model.what_if(df, {"a": "+10%", ("b", str(last)): 12.0})
+    for each in (change, model.compare(tail(df, 1), df)):
+        assert each.summary(unique_id="a") in shown  # the series that was asked for
+    assert "\nb changes" not in shown
     for wrong in ("a", "=3", "c=3"):
         assert main([*flags, "--change", wrong]) == 1
-        assert "--change" in capsys.readouterr().err
+        assert "--change " in capsys.readouterr().err
+    flags[2] = str(tmp_path / "then.csv")
+    assert main([*flags, "--yesterday", str(tmp_path / "today.csv")]) == 1
+    assert "FILE: ends before" in capsys.readouterr().err
+
+
+def test_rows_of_today_tell_what_was_known_ahead_yesterday():
+    df = driven(120)
+    history, ahead = cut(df, 6)
+    first, _ = cut(history, 1)
+    model = tiny(future=["switch"], cycle=None, max_epochs=1).fit(history)
+    future = ahead.drop(columns="y")
+    both = pd.concat([history, ahead]).drop(columns="y")
+    change = model.compare(first, history, future=future)
+    check(change, model.predict(first, future=both), model.predict(history, future=future))
+    assert "covariates" not in change.effects
+    other = both.assign(switch=1 - both.switch)
+    change = model.compare(first, history, future=future, future_before=other)
+    check(change, model.predict(first, future=other), model.predict(history, future=future))
+    assert "covariates" in change.effects
+
+
+def test_a_model_of_another_kind_is_refused():
+    model = tiny(max_epochs=1, smoothing=False).fit(waves(60))
+    with pytest.raises(FighterError) as error:
+        model.compare(waves(60), before="model")
+    assert (error.value.argument, error.value.value) == ("before", "str")

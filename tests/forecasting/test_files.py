@@ -284,6 +284,13 @@ def test_forecasts_are_joined(expected, tmp_path):
     pd.testing.assert_frame_equal(table, pd.concat(parts, ignore_index=True))
 
 
+def test_no_forecast_is_replaced_by_all_of_them(expected, forecasts):
+    with pytest.raises(FighterError) as error:
+        collect(forecasts, forecasts / "bucket-3.parquet")
+    assert error.value.argument == "out"
+    assert contents(forecasts) == contents(expected)
+
+
 def test_a_series_in_two_files_is_reported(model, parts, tmp_path):
     files = Path(shutil.copytree(parts, tmp_path / "parts"))
     twice = TABLE[TABLE.unique_id == "s07"]

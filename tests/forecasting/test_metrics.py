@@ -99,6 +99,9 @@ def test_metrics_that_cannot_be_measured_are_refused():
         with pytest.raises(FighterError, match=words) as error:
             model.evaluate(df, metrics=["mae", name])
         assert (error.value.argument, error.value.value) == ("metrics", name)
+    with pytest.raises(FighterError) as error:
+        model.evaluate(df, metrics=3)
+    assert (error.value.argument, error.value.value) == ("metrics", 3)
 
 
 @all_new

@@ -141,6 +141,18 @@ def test_parts_of_many_windows_are_written_as_they_come(tmp_path, monkeypatch):
     assert (past.time + past.lag * pd.Timedelta("1h") == past.ds).all()
 
 
+def test_many_windows_read_what_is_known_ahead_from_both_tables():
+    """A forecast before the end needs rows of the table, then rows of ``future``."""
+    model, future = with_covariates()
+    history, _ = cut(driven(120).assign(wind=np.sin(np.arange(240)), seen=0.5), AHEAD)
+    graphs = list(model.explain_all(history, windows=3, steps=[6], future=future))
+    assert len(graphs) == 3 * 2
+    end = np.sort(history.ds.unique())[-3]
+    known = pd.concat([history, future])[future.columns]
+    expected = model.forecast(history[history.ds <= end], future=known[known.ds > end])
+    assert [g.forecast for g in graphs[:2]] == pytest.approx(expected.point[5], rel=1e-5)
+
+
 def test_parts_that_are_left_out_are_one_row(tmp_path):
     model = tiny(max_epochs=1, level=[80]).fit(waves(90))
     path = tmp_path / "parts.parquet"
@@ -152,10 +164,23 @@ def test_parts_that_are_left_out_are_one_row(tmp_path):
     np.testing.assert_allclose(groups.part.sum(), groups.forecast.first(), rtol=1e-9)
 
 
+def test_steps_are_explained_once_in_every_window(tmp_path):
+    model = tiny(max_epochs=1, smoothing=False).fit(waves(60))
+    path = tmp_path / "parts.parquet"
+    model.save_parts(path, waves(60), steps=(step for step in (1, 6, 1)), windows=2)
+    table = pd.read_parquet(path)
+    groups = table.groupby(["target", "cutoff", "step"])
+    assert len(groups) == 2 * 2 * 2
+    np.testing.assert_allclose(groups.part.sum(), groups.forecast.first(), rtol=1e-9)
+    with pytest.raises(FighterError):  # before the first graph is asked for
+        model.explain_all(steps=[7])
+
+
 def test_errors_of_many_windows_leave_no_file(tmp_path):
     model = tiny(max_epochs=1, smoothing=False).fit(waves(60))
     for options, argument in (
-        ({"windows": 0}, "windows"), ({"windows": 900}, "windows"), ({"steps": [7]}, "step"),
+        ({"windows": 0}, "windows"), ({"windows": 900}, "windows"), ({"steps": [7]}, "steps"),
+        ({"steps": 2}, "steps"), ({"steps": []}, "steps"), ({"steps": "12"}, "steps"),
         ({"top": 0}, "top"), ({"quantile": 0.5}, "quantile"),
     ):  # fmt: skip
         with pytest.raises(FighterError) as error:

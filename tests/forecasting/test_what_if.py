@@ -254,3 +254,61 @@ def test_effects_of_covariates_on_smoothing_are_effects(validation):
     assert size > 0.5
     left = change.difference[:, 1] - change.effects["b switch"][:, 1]
     assert np.abs(left).max() < 0.2 * size  # most is the effect, not a reaction
+
+
+def test_changes_of_one_name_are_parts_of_their_own():
+    df = waves(100)
+    model = tiny(smoothing=False).fit(df)
+    time = df.ds.max()
+    change = model.what_if(df, {("a", str(time)): 5.0, ("a", time): 12.0})
+    assert list(change.effects) == [f"a {time}", f"a {time} (2)"]
+    np.testing.assert_allclose(sum(change.parts.values()), change.difference, atol=1e-9)
+
+
+def test_ids_over_several_columns_are_named_as_elsewhere():
+    df = waves(60).assign(store=1)
+    model = tiny(id_col=["store", "unique_id"], max_epochs=1, smoothing=False).fit(df)
+    change = model.what_if(df, {(1, "a"): "+10%", ((1, "b"), df.ds.max()): 3.0})
+    assert list(change.effects) == ["1 / a", f"1 / b {df.ds.max()}"]
+
+
+@pytest.mark.parametrize(
+    "value", [float("inf"), -1e200, [1.0, np.inf], {1.0}, {}, ["x", "y"], np.array(3.0)], ids=str
+)
+def test_values_that_a_table_could_not_hold_are_refused(value):
+    df = waves(60)
+    model = tiny(max_epochs=1, smoothing=False).fit(df)
+    key = "a" if isinstance(value, list) else ("a", df.ds.max())
+    with pytest.raises(FighterError) as error:
+        model.what_if(df, {key: value})
+    assert error.value.argument == "changes"
+
+
+def test_covariates_that_would_be_missing_are_refused():
+    model, ahead = with_covariates()
+    for changes in (
+        {"wind": None}, {"wind": float("nan")}, {"seen": None}, {"size": None},
+        {("a", "size", "2024-01-05"): 2.0}, {"switch": float("inf")},
+    ):  # fmt: skip
+        with pytest.raises(FighterError) as error:
+            model.what_if(None, changes, future=ahead)
+        assert error.value.argument == "changes"
+
+
+def test_a_summary_may_be_of_one_series():
+    df = waves(60)
+    model = tiny(max_epochs=1, smoothing=False).fit(df)
+    change = model.what_if(df, {"b": "+10%"})
+    assert change.summary(unique_id="b").startswith("b changes by")
+    assert "a " not in change.summary(unique_id="b").split(":")[0]
+    for name, given in (("unique_id", {"unique_id": "c"}), ("most", {"most": 0})):
+        with pytest.raises(FighterError) as error:
+            change.summary(**given)
+        assert error.value.argument == name
+    same = model.compare(df, df)
+    assert same.summary(unique_id="a") == "The forecast of a does not change."
+    with pytest.raises(FighterError, match=r"\.png"):
+        change.plot("a", "change.docx")
+    with pytest.raises(FighterError) as error:
+        change.table(3)
+    assert error.value.argument == "like"

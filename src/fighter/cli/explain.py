@@ -81,16 +81,19 @@ def explain(
     )
     panel = loaded.read(table, fixed)
     chosen = _find_id(panel.ids, series)
+    what = _read_changes(change, panel)
     with future_flag():
         graph = loaded.explain(panel, unique_id=chosen, step=step, quantile=quantile, future=ahead)
     edges = graph.shown_as("pandas").edges(top=top).drop(columns=["target", "step"])
     print(graph.summary())
     print("\n" + edges.to_string(index=False, float_format="{:.4g}".format))
-    if change:
-        what = _read_changes(change, panel)
-        print(f"\n{loaded.what_if(panel, what, future=ahead)}")
-    if earlier is not None:
-        print(f"\n{loaded.compare(earlier, panel, future=ahead)}")
+    with future_flag():
+        if what:
+            changed = loaded.what_if(panel, what, future=ahead)
+            print(f"\n{changed.summary(unique_id=chosen)}")
+        if earlier is not None:
+            changed = loaded.compare(earlier, panel, future=ahead)
+            print(f"\n{changed.summary(unique_id=chosen)}")
     if html:
         what = loaded.save_page(html, panel, future=ahead, first=(chosen, step), most=most)
         print(f"\nreport    {html}: {what}")
@@ -113,7 +116,7 @@ def _read_changes(changes: tuple[str, ...], panel: Panel) -> dict[Any, Any]:
         name, time = (name, time) if at else (key, "")
         stamp = int(time) if panel.axis.kind == "integer" and time.isdecimal() else time
         own = ids.get(name, name)
-        number = re.fullmatch(r"\d+(\.\d*)?", value.strip())
+        number = re.fullmatch(r"\d+(\.\d*)?(e[+-]?\d+)?", value.strip())
         found[(own, stamp) if at else own] = float(value) if number else value
     return found
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..forecasting.forecaster import Forecaster
 
 SHOWN_ROWS = 8
+# Arguments of Python that have another name on the command line.
+FLAGS = {"df": "FILE", "today": "FILE", "changes": "--change"}
 
 
 def is_rank_zero() -> bool:
@@ -53,7 +55,8 @@ def in_flags(error: FighterError) -> str:
     if isinstance(value, list | tuple | np.ndarray):
         value = " ".join(map(str, value))
     shown = "" if value is None else f" {value}"
-    return f"--{error.argument.replace('_', '-')}{shown}: {error.reason}"
+    flag = FLAGS.get(error.argument, f"--{error.argument.replace('_', '-')}")
+    return f"{flag}{shown}: {error.reason}"
 
 
 def first_rows(table: Any) -> str:

@@ -57,6 +57,11 @@ def collect(folder: str | Path, out: str | Path | None = None) -> Collection:
     folder = Path(folder)
     if out is not None:
         check_target(Path(out), OUTPUT)
+        if Path(out).resolve() in {
+            (folder / f"{n}.parquet").resolve() for n in read_inputs(folder)
+        }:
+            reason = "is one of the forecasts to join, which would be replaced: choose another name"
+            raise FighterError(reason, argument="out", value=str(out))
     files, homes, rows = [], {}, 0
     notes: dict[str, list[str]] = {}
     failed: dict[str, str] = {}

@@ -105,7 +105,11 @@ def _table_type(like: Any) -> tuple[Any, Mapping[str, Any]]:
             needed = f"a table or one of {listing(LIBRARIES)}"
             raise FighterError(f"needs {needed}", argument="like", value=like)
         return nw.Implementation.from_backend(like), {}
-    frame = nw.from_native(like)
+    try:
+        frame = nw.from_native(like)
+    except TypeError as error:
+        needed = f"a table or one of {listing(LIBRARIES)}"
+        raise FighterError(f"needs {needed}", argument="like", value=like) from error
     backend = nw.Implementation.POLARS if isinstance(frame, nw.LazyFrame) else frame.implementation
     types: dict[str, Any] = {
         name: kind

@@ -11,7 +11,7 @@ from ..data.columns import listing
 from ..data.forecast_table import plain_table
 from ..data.frequency import Frequency
 from ..data.time_axis import TimeAxis
-from ..errors import FighterError, needs_package
+from ..errors import FighterError, check_count, check_number, needs_package
 from .graph import check_top
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ class Network:
         with needs_package("networkx"):
             import networkx as nx
         check_top(top)
+        check_number("stability", stability, "a number from 0 to 1", lambda s: 0 <= s <= 1)
         graph = nx.DiGraph()
         for i, name in enumerate(self.ids):
             graph.add_node(name, own_share=float(self.share[i, i]))
@@ -203,6 +204,7 @@ class Network:
         """Return the lines of :meth:`summary` that are about this network."""
         own = float(np.diagonal(self.share).mean())
         windows = f"{self.windows:,} window{'s' * (self.windows != 1)}"
+        check_count("most", most)
         lines = [
             f"{len(self.ids):,} series, {windows}: on average {100 * own:.0f} % of "
             "the parts of a forecast come from the series' own past."
@@ -334,7 +336,7 @@ def resample(
     Args:
         product: product of a part and what it should have been ``[windows, N, N]``.
         square: square of the part.
-        prior: number of windows that the assumption that parts are borne out counts for.
+        prior: number of imaginary windows in which parts were exactly right.
         count: number of resamples.
         block: neighbouring windows that are drawn together, as they overlap.
         seed: of the draws.

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._files import check_target
 from ..data import Panel, forecast_table
-from ..errors import FighterError
+from ..errors import FighterError, check_count
 from ..plotting.changes import draw
-from ..plotting.theme import save_figure
+from ..plotting.theme import PICTURES, save_figure
 from .forecast import Forecast
 
 if TYPE_CHECKING:
@@ -78,12 +80,19 @@ class ForecastChange:
             id_cols=self.before.id_cols,
         )
 
-    def summary(self, most: int = 5) -> str:
+    def summary(self, most: int = 5, unique_id: Any = None) -> str:
         """Say what changed the forecasts, for the series that changed most.
 
         Args:
             most: number of series to name (default: 5).
+            unique_id: the one series to name (default: those that changed most).
         """
+        check_count("most", most)
+        if unique_id is not None:
+            series = self._place(unique_id)
+            if not self.difference[:, series].any():
+                return f"The forecast of {self.before.ids[series]} does not change."
+            return f"{self._sentence(series)}\n{NOTE}"
         size = np.abs(self.difference).mean(0)
         order = [i for i in np.argsort(-size, kind="stable") if size[i] > 0]
         if not order:
@@ -126,15 +135,22 @@ class ForecastChange:
         ids = self.before.ids
         if unique_id is None:
             unique_id = ids[int(np.abs(self.difference).mean(0).argmax())]
-        if unique_id not in ids:
-            reason = f"is not among the series, such as {ids[0]!r}"
-            raise FighterError(reason, argument="unique_id", value=unique_id)
-        i = ids.index(unique_id)
+        if path is not None:
+            check_target(Path(path), PICTURES)
+        i = self._place(unique_id)
         first, second = (x.tracks(self.history)[i] for x in (self.before, self.after))
         figure = draw(first, second, {name: part[:, i] for name, part in self.parts.items()})
         if path is not None:
             save_figure(figure, path)
         return figure
+
+    def _place(self, unique_id: Any) -> int:
+        """Return the place of a series."""
+        ids = self.before.ids
+        if unique_id not in ids:
+            reason = f"is not among the series, such as {ids[0]!r}"
+            raise FighterError(reason, argument="unique_id", value=unique_id)
+        return ids.index(unique_id)
 
 
 NOTE = (
@@ -150,5 +166,10 @@ def drop_zeros(parts: Mapping[str, np.ndarray], scale: np.ndarray) -> dict[str, 
 
 
 def name_uniquely(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return the names, those that are columns already with an "effect of" before them."""
-    return [f"effect of {name}" if name in taken else name for name in names]
+    """Return different names: "effect of" stands before columns, " (2)" after a repeated name."""
+    found: list[str] = []
+    for name in names:
+        first = f"effect of {name}" if name in taken else name
+        tries = chain([first], (f"{first} ({number})" for number in count(2)))
+        found.append(next(each for each in tries if each not in (*found, *taken)))
+    return found

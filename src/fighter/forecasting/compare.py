@@ -1,4 +1,4 @@
-"""Why today's forecast is another than yesterday's: new values, reactions, another model."""
+"""Why today's forecast differs from yesterday's: new values, reactions, another model."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +15,7 @@ from .forecast import Forecast
 from .history import steps_between
 from .reaction import Split, Version, split_versions
 
-MOST_NAMED = 12  # series whose news are told apart
+MOST_NAMED = 12  # series whose news are listed separately
 
 
 def compare(
@@ -36,6 +36,7 @@ def compare(
         reason = f"lacks series {next(iter(set(yesterday.ids) - set(today.ids)))!r} of yesterday"
         raise FighterError(reason, argument="today")
     today = today if today.ids == yesterday.ids else today.select(yesterday.ids)
+    yesterday = _with_known_rows(yesterday, today)
     ends = _ends(fitted, yesterday, today)
     gap = {steps_between(today.freq, old, new) for old, new in ends}
     if len(gap) > 1:
@@ -57,6 +58,22 @@ def compare(
         for ending, then, later in _groups(fitted, yesterday, today, future_before, future)
     ]
     return _join(fitted, yesterday, old, now, names, groups, new, before, future_before)
+
+
+def _with_known_rows(yesterday: Panel, today: Panel) -> Panel:
+    """Return yesterday's table with the known covariates of the rows that only today's has.
+
+    They count as known yesterday where neither that table nor ``future_before`` says otherwise.
+    """
+    if not yesterday.future_names:
+        return yesterday
+    first = steps_between(today.freq, int(today.times[0]), int(yesterday.times[0]))
+    rows = np.arange(len(today.future)) - first
+    own = yesterday.future
+    known = np.full((max(int(rows[-1]) + 1, len(own)), *own.shape[1:]), np.nan)
+    known[rows[rows >= 0]] = today.future[rows >= 0]
+    known[: len(own)] = np.where(np.isnan(own), known[: len(own)], own)
+    return replace(yesterday, future=known)
 
 
 def _ends(fitted: Fitted, yesterday: Panel, today: Panel) -> list[tuple[int, int]]:
@@ -116,7 +133,7 @@ def _split(fitted: Fitted, yesterday: Version, today: Version, new: int) -> Spli
 
 
 def _told_apart(series: int) -> list[list[int]]:
-    """Return series by themselves, and the others together if there are many."""
+    """Return groups of series: each alone, or if there are many, most of them in one group."""
     few = series if series <= MOST_NAMED else MOST_NAMED - 1
     rest = [[*range(few, series)]] if few < series else []
     return [[i] for i in range(few)] + rest

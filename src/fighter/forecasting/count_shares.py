@@ -23,8 +23,8 @@ from .shares import pick_shares
 from .spread import Points, independent_windows, is_mature, rows_apart
 
 SHARES = torch.linspace(0, 1, 5)
-STEPS = 6  # of each window, that shapes and shares are chosen on, at most
-POOLED = 20.0  # targets of a series that count as much as all series together
+STEPS = 6  # most steps of each window on which shapes and shares are chosen
+POOLED = 20.0  # targets at which a series' own fit counts as much as that of all series
 LEAST_SHARE = 0.05  # in the mean; below, the distribution is not used
 COUNT_WINDOWS = 40  # that choose the distribution of counts, at most
 

@@ -41,7 +41,7 @@ class Counts:
     def rounded(self, y: np.ndarray) -> np.ndarray:
         """Return finished forecasts with the quantiles of counts as whole numbers.
 
-        The lower half of the quantiles stays at most the point forecast, the upper half at least.
+        Quantiles below 0.5 stay at or below the point forecast, those above stay at or above it.
         """
         point, levels = y[..., :1], np.array(self.levels)
         whole = y[..., 1:].round()
@@ -58,7 +58,7 @@ class Counts:
 def are_counts(panel: Panel) -> Bool[Tensor, "series"]:
     """Tell which series hold counts: whole numbers from 0 on that differ, not large in the mean.
 
-    Of large counts, neighbours differ so little that they need no distribution of their own.
+    Large counts are left out: rounding matters so little that they need no distribution of counts.
     """
     parts = [_are_counts(part.values, without_bounds(part)) for _, part in panel.blocks()]
     return torch.from_numpy(np.concatenate(parts))

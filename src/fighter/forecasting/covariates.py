@@ -23,7 +23,7 @@ LARGEST_LOG = 30.0  # of a factor
 
 
 def count_known(panel: Panel) -> int:
-    """Return the number of covariates that are known in advance and change over time."""
+    """Return the number of covariates known in advance, holidays included."""
     return panel.future.shape[2] + len(MARKS) * bool(panel.holidays)
 
 

@@ -59,7 +59,7 @@ def explain(
     about look-backs that hold next to nothing.
     """
     for _, step in targets:
-        _check_step("step", step, fitted.plan.horizon)
+        check_step("step", step, fitted.plan.horizon)
     output = find_output(fitted.plan.quantiles, quantile)
     wanted = np.isin(np.arange(panel.n_series), [series for series, _ in targets])
     like = panel.like if like is None else like
@@ -132,7 +132,8 @@ def find_series(panel: Panel, unique_id: Any) -> int:
     return panel.ids.index(unique_id)
 
 
-def _check_step(argument: str, step: Any, horizon: int) -> None:
+def check_step(argument: str, step: Any, horizon: int) -> None:
+    """Refuse a step that the model does not forecast."""
     whole = isinstance(step, Integral) and not isinstance(step, bool)
     if not whole or not 1 <= int(step) <= horizon:
         raise FighterError(
@@ -149,7 +150,7 @@ def _check_first(panel: Panel, horizon: int, first: Any) -> None:
     if first[0] not in panel.ids:
         reason = f"there is no such series, it has {listing(panel.ids, 5)}"
         raise FighterError(reason, argument="first", value=first)
-    _check_step("first", first[1], horizon)
+    check_step("first", first[1], horizon)
 
 
 def _explain_together(

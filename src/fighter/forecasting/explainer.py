@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..data import Panel
+from ..errors import FighterError
 from ..explain import Network, TemporalGraph
 from . import explain as explaining
 from .change import ForecastChange
@@ -171,8 +172,12 @@ class Explainer(ABC):
                 the same table).
             before: the model that made the earlier forecast (default: this one).
             future: future covariates of the later forecast, as in :meth:`predict`.
-            future_before: those of the earlier forecast (default: the same).
+            future_before: those of the earlier forecast (default: the same); what it lacks comes
+                from the rows of ``today``.
         """
+        if before is not None and not isinstance(before, Explainer):
+            reason = "needs a Forecaster"
+            raise FighterError(reason, argument="before", value=type(before).__name__)
         fitted, then = self._ready(yesterday, None)
         now = then if today is None else self.read(today)
         options = {"before": None if before is None else before.fitted, "future": future}

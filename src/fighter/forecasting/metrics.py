@@ -1,6 +1,6 @@
 """Metrics of forecasts: of each series, and of the whole table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,10 @@ def make_scores(
 
 def check_metrics(metrics: str | Sequence[str] | None, config: Config) -> tuple[str, ...]:
     """Return the names of the metrics; refuse those that there are not, or that need quantiles."""
-    names = (metrics,) if isinstance(metrics, str) else tuple(metrics or ())
+    names = (metrics,) if isinstance(metrics, str) else metrics or ()
+    if not isinstance(names, Iterable):
+        reason = f"needs names among {', '.join(METRICS)}"
+        raise FighterError(reason, argument="metrics", value=metrics)
     for name in names:
         if name not in METRICS:
             reason = f"needs one of {', '.join(METRICS)}.{did_you_mean(str(name), METRICS)}"

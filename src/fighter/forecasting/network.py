@@ -28,9 +28,9 @@ FEWEST = 4  # windows that are explained by default, however many series there a
 MOST_SERIES = 1000
 AT_ONCE = 32  # windows that are split together
 HOP_WINDOWS = 8  # that hops are counted in
-PRETRAINED_CELLS = 240  # forecasts of the pretrained network that are split by default
+PRETRAINED_CELLS = 240  # forecasts of the pretrained network that are explained by default
 PROFILE_CELLS = 50_000_000  # of the profiles over lags that are held at once
-PRIOR = 10.0  # windows that the assumption that parts are borne out counts for
+PRIOR = 10.0  # imaginary windows in which parts were exactly right
 STRIDE = 0.6180339887  # steps of the horizon are taken in an even, mixed order
 
 
@@ -108,7 +108,7 @@ def first_row(fitted: Fitted, panel: Panel) -> int:
         asked = f"{plan.lookback} to look back at and {plan.horizon} to compare with"
         reason = f"there are {panel.length} rows, needs at least {least} ({asked})"
         kept = "the model keeps only the end of its training table"
-        raise FighterError(f"{reason}; {kept}: pass a longer table, network(df)", argument="df")
+        raise FighterError(f"{reason}; {kept}: pass a longer table", argument="df")
     return first_scored_row(panel, plan, None)
 
 

@@ -10,7 +10,7 @@ from .._files import atomic_write, check_target
 from ..data import Panel
 from ..errors import FighterError, check_count, needs_package
 from ..explain import TemporalGraph
-from .explain import explain
+from .explain import check_step, explain
 from .fitted import Fitted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def explain_windows(
 ) -> Iterator[TemporalGraph]:
     """Explain the forecasts after the last rows of a panel, the earliest first.
 
-    A series that ended before such a row was explained at its own end, which is one of the last.
+    A series that ended earlier is explained after its own end, with the last window.
     """
     check_count("windows", windows)
     most = panel.length - fitted.plan.lookback + 1
@@ -37,14 +37,36 @@ def explain_windows(
         reason = f"the table has {panel.length} rows and the look-back {fitted.plan.lookback}"
         remedy = f"pass at most {max(most, 1)} windows, or a longer table as df"
         raise FighterError(f"{reason}; {remedy}", argument="windows", value=windows)
-    chosen = range(1, fitted.plan.horizon + 1) if steps is None else steps
+    chosen = _choose_steps(steps, fitted.plan.horizon)
+    return _explain_ends(fitted, panel, chosen, windows, future, quantile)
+
+
+def _explain_ends(
+    fitted: Fitted,
+    panel: Panel,
+    chosen: Sequence[int],
+    windows: int,
+    future: Any,
+    quantile: float | None,
+) -> Iterator[TemporalGraph]:
     for end in range(panel.length - windows + 1, panel.length + 1):
         until, last = panel.slice(None, end), end == panel.length
         series = [i for i in range(panel.n_series) if last or panel.ends[i] >= end]
         targets = [(i, step) for i in series for step in chosen]
         if targets:
-            ahead = future if last or not panel.future_names else None
-            yield from explain(fitted, until, targets, ahead, warn=last, quantile=quantile)
+            yield from explain(fitted, until, targets, future, warn=last, quantile=quantile)
+
+
+def _choose_steps(steps: Any, horizon: int) -> Sequence[int]:
+    """Return the steps to explain, each once: the parts of a forecast add up to it once."""
+    if steps is None:
+        return range(1, horizon + 1)
+    chosen = [] if isinstance(steps, str) or not isinstance(steps, Iterable) else [*steps]
+    if not chosen:
+        raise FighterError("needs a list of steps, such as [1, 6]", argument="steps", value=steps)
+    for step in chosen:
+        check_step("steps", step, horizon)
+    return [*dict.fromkeys(map(int, chosen))]
 
 
 def write_parts(graphs: Iterable[TemporalGraph], path: str | Path, top: int | None = None) -> int:

@@ -160,6 +160,7 @@ class _Forecast:
             self.inputs["past"] = torch.where(seen, batch.past, mean)
         self.batch, self.blend = batch, blend
         self.position, self.network = batch.start + preprocessing.start_step(whole), network
+        self._offsets: dict[_Forecast, Each] = {}
 
     @cached_property
     def frozen(self) -> Frozen | None:
@@ -214,35 +215,45 @@ class _Forecast:
         return self._alone[1]
 
     def mixed(self, other: "_Forecast | None" = None) -> Point:
-        """Return network and others, by the shares of another forecast if there is one."""
+        """Return the mixture of all forecasts, with the shares of ``other`` if it is given."""
         other = other or self
         alone = sum(w * x for w, x in zip(other.weights, self.alone, strict=True))
         return other.share * self.net + (1 - other.share) * alone
 
     def follow(self, before: "_Forecast", after: "_Forecast") -> Point:
-        """Return what the frozen network makes of the step between two versions."""
+        """Return how the frozen network's forecast changes from one version to another."""
         if self.frozen is None:
             return torch.zeros_like(self.net)
         one, other = (self.frozen(*version.inputs.values()) for version in (before, after))
         return self.scale * (other - one).cpu()
 
     def follow_alone(self, before: "_Forecast", after: "_Forecast") -> Each:
-        """Return what the forecasts of ``UNTRAINED`` make of it, frozen."""
+        """Return how the forecasts of ``UNTRAINED`` change, frozen."""
         if not (self.share < 1).any():
             return (torch.zeros_like(self.net),) * len(UNTRAINED)
-        change = after.recent(self._levels) - before.recent(self._levels)
-        start = before.recent(self._levels) - self.recent(self._levels)
-        found = []
-        each = (self._smooth, self._guess, self._regress)
-        for held, follow in zip(self._plain, each, strict=True):
-            first = held + follow(start)
-            last = first + follow(change)
-            moved = after.restore(last) - before.restore(first)
-            found.append(torch.where(self._known, moved, 0.0))
-        return tuple(found)
+        starts, ends = self._offset(before, self), self._offset(after, before)
+        return tuple(
+            torch.where(self._known, after.restore(held + end) - before.restore(held + start), 0.0)
+            for held, start, end in zip(self._plain, starts, ends, strict=True)
+        )
+
+    def _offset(self, version: "_Forecast", before: "_Forecast") -> Each:
+        """Return how far these frozen forecasts are from those of this version.
+
+        The maps are linear, so what a later version changes is added to the offset of the one
+        ``before`` it: each series that changed is followed once.
+        """
+        if version is self:
+            return (torch.zeros_like(self.net),) * len(UNTRAINED)
+        if version not in self._offsets:
+            change = version.recent(self._levels) - before.recent(self._levels)
+            moved = (follow(change) for follow in (self._smooth, self._guess, self._regress))
+            start = self._offset(before, self)
+            self._offsets[version] = tuple(a + b for a, b in zip(start, moved, strict=True))
+        return self._offsets[version]
 
     def recent(self, levels: np.ndarray) -> Tensor:
-        """Return the values that smoothing looks back at; missing ones are as their mean."""
+        """Return the values that smoothing looks back at, with ``levels`` in missing places."""
         panel, rows = self.without_effects, slice(-MEMORY, None)
         return torch.from_numpy(np.where(panel.observed[rows], panel.values[rows], levels))
 

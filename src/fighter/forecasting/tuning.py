@@ -1,8 +1,8 @@
 """Fine-tune the pretrained network on the rows of a table, where that clearly helps.
 
-It learns from windows before the validation rows, and forecasts the validation rows before and
-after. Weights between the old and the new ones are tried, too, and the old ones stay unless others
-are clearly better.
+The network learns from windows before the validation rows and forecasts the validation rows before
+and after training. Weights between the old and the new ones are tried as well. The old ones stay
+unless others are clearly better.
 """
 
 import copy

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data import Panel
 from ..data.columns import listing
+from ..data.layout import LARGEST_VALUE
 from ..errors import FighterError
 from .change import REACTIONS, ForecastChange, drop_zeros, name_uniquely
 from .fitted import Fitted, group_by_end
@@ -92,12 +93,14 @@ class Change:
     series: tuple[int, ...]
     covariate: str | None  # None: the values of the series
     time: int | None  # None: all times that a change of this kind can mean
+    name: str  # of the change, in tables and sentences
 
     @classmethod
     def read(cls, key: Any, value: Any, panel: Panel) -> "Change":
         """Read one item of ``changes``; refuse what the table does not have."""
         covariates = (*panel.future_names, *panel.past_names, *_static_numbers(panel))
         everything = tuple(range(panel.n_series))
+        name = key if isinstance(key, tuple) and key not in panel.ids else (key,)
         rest = () if key in panel.ids else key if isinstance(key, tuple) else (key,)
         series, covariate, time = None, None, None
         if key in panel.ids:
@@ -123,12 +126,13 @@ class Change:
                 f"the series as a whole, or ({key!r}, time) to set one value"
             )
             raise FighterError(reason, argument="changes", value=value)
-        return cls(key, value, everything if series is None else (series,), covariate, time)
-
-    @property
-    def name(self) -> str:
-        """How the change is called in tables and sentences."""
-        return " ".join(map(str, self.key)) if isinstance(self.key, tuple) else str(self.key)
+        if time is not None and covariate in _static_numbers(panel):
+            reason = f"{covariate!r} is static and has no times: leave the time out"
+            raise FighterError(reason, argument="changes", value=key)
+        if series is not None:
+            name = (panel.ids[series], *name[1:])  # an id of several columns as it is shown
+            everything = (series,)
+        return cls(key, value, everything, covariate, time, " ".join(map(str, name)))
 
     def apply(self, panel: Panel, known: np.ndarray) -> Version:
         """Return the changed table and horizon; the same objects if this is not in them."""
@@ -183,6 +187,16 @@ class Change:
 
     def _changed(self, old: np.ndarray) -> np.ndarray:
         """Return the new values of some old ones."""
+        new = self._new_values(old)
+        if self.covariate is not None and np.isnan(new[~np.isnan(old)]).any():
+            reason = f"{self.covariate!r} is a covariate, which cannot be missing: pass a number"
+            raise FighterError(reason, argument="changes", value=self.value)
+        if (np.abs(new) > LARGEST_VALUE).any():
+            reason = f"makes a value of {self.key!r} larger than {LARGEST_VALUE:g}"
+            raise FighterError(reason, argument="changes", value=self.value)
+        return new
+
+    def _new_values(self, old: np.ndarray) -> np.ndarray:
         value = self.value
         if isinstance(value, str):
             match = RELATIVE.fullmatch(value.strip())
@@ -194,13 +208,19 @@ class Change:
         elif _is_number(value):
             return np.full_like(old, float(value))
         elif _is_sequence(value):
-            new = np.asarray(value, np.float64)
-            if new.shape != old.shape:
-                reason = f"has {len(new)} values for {self.key!r}, needs {len(old)}"
-                raise FighterError(reason, argument="changes", value=f"{listing(new.tolist(), 3)}")
-            return new
+            return self._listed(old.shape)
         reason = f"cannot be a value of {self.key!r}: {ADVICE}"
         raise FighterError(reason, argument="changes", value=value)
+
+    def _listed(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Return the values of a list; None is not observed."""
+        with suppress(TypeError, ValueError):  # of entries that are no numbers
+            new = np.asarray(self.value, np.float64)
+            if new.shape == shape:
+                return new
+        shown = listing(self.value, 3)
+        reason = f"needs {shape[0]} number{'s' * (shape[0] > 1)} for {self.key!r}"
+        raise FighterError(reason, argument="changes", value=f"[{shown}]")
 
 
 def _static_numbers(panel: Panel) -> tuple[str, ...]:
@@ -238,4 +258,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_sequence(value: Any) -> bool:
-    return not isinstance(value, str) and hasattr(value, "__len__")
+    """Return whether a value is a list, or an array or column of one dimension or more."""
+    return isinstance(value, list | tuple) or (hasattr(value, "__array__") and np.ndim(value) > 0)
