@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 
 from ..data import Panel, SampledWindows, Scaler, Windows
 from ..data.bounds import describe_bounds
+from ..data.groups import some_series
 from ..errors import FighterError, warn_user
 from ..models import ForecastNet, Pretrained, Task
 from ..models.autoregression import MEMORY
@@ -25,10 +27,12 @@ from .config import Config
 from .counts import are_counts
 from .covariates import fit_panel_effects
 from .fitted import Fitted
+from .graph_choice import choose_graph
 from .intervals import conformal_shifts
 from .preprocessing import (
     Preprocessing,
     count_known_ahead,
+    groups_of,
     held_rows,
     numbered_columns,
     split_windows,
@@ -59,7 +63,14 @@ def fit_panel(
     studies; ``world`` are the processes that train together; ``places`` are the ``folder`` of
     metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
-    plan = make_plan(config, panel) if start is None else continue_plan(start.plan, config, panel)
+    if start is None:
+        chosen, tried = choose_graph(config, panel, partial(fit_panel, device=device), learn=learn)
+        plan = replace(make_plan(chosen, panel), graphs=tried)
+        if tried and config.verbose and world.first:
+            parts = [f"{name} {error:.3f}" for name, error in tried.items()]
+            say(fill(f"graphs    errors after short trainings: {', '.join(parts)}"))
+    else:
+        plan = continue_plan(start.plan, config, panel)
     if not learn:
         plan = replace(plan, smoothing=False, validation=0)
     if not plan.series_at_once:
@@ -82,7 +93,7 @@ def fit_panel(
         windows = with_targets(windows)
     whole, every_window, every_training, judged = panel, windows, training, preprocessing
     if plan.series_at_once:  # only some series choose the epoch and the shares, and calibrate
-        some = np.unique(np.linspace(0, panel.n_series - 1, JUDGES).astype(int))
+        some = some_series(panel.n_series, JUDGES, groups_of(plan.model, panel))
         panel, judged = panel.take(some).dense(), preprocessing.take(some)
         windows, training, validation = (
             each and each.select(torch.from_numpy(some).to(device))
