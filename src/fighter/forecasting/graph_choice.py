@@ -45,7 +45,7 @@ def choose_graph(
         return alone, {}
     some = some_series(panel.n_series, MOST_SERIES, groups_of(model, panel))
     sample = panel if len(some) == panel.n_series else panel.take(some)
-    epochs = max(round(TRIAL * plan.epochs), 1)
+    epochs, budget = max(round(TRIAL * plan.epochs), 1), config.training.time_budget
     trial = replace(
         config,
         level=None,
@@ -53,7 +53,12 @@ def choose_graph(
         lookback=plan.lookback,
         validation=plan.validation,
         frame=replace(config.frame, smoothing=False, pretrained=False),
-        training=replace(config.training, max_epochs=epochs, patience=epochs),
+        training=replace(
+            config.training,
+            max_epochs=epochs,
+            patience=epochs,
+            time_budget=None if budget is None else TRIAL * budget,
+        ),
         verbose=False,
     )
     errors = {

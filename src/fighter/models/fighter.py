@@ -110,7 +110,7 @@ class FighterNet(Core):
         """Run the encoder; the graph has edges inside groups only."""
         if groups is None:
             return self.encoder(x)
-        if len(groups) <= MOST_TOGETHER:
+        if len(groups) <= MOST_TOGETHER or self.training:  # a step must not wait for numbers
             return self.encoder(x, _same(groups))
         out = torch.empty_like(x)
         for part in pack(groups.cpu().numpy(), MOST_TOGETHER):  # memory grows with the largest one
