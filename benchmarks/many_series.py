@@ -6,8 +6,8 @@ Weekly sales of 104 weeks are generated; with ``--weeks 1040``, items begin at a
 Every size runs in a new process with default settings and intervals on; ``--epochs 1`` shortens the
 training, which takes as long for any number of series. Seconds are of ``fit`` and of ``predict``
 from a saved and loaded model, by the clock and of processor time, which other work on the machine
-changes less. Memory is the largest resident set of the process, table included, less what the
-imports take. ``--picture FILE.png`` draws the numbers.
+changes less, least with ``--threads 1``. Memory is the largest resident set of the process, table
+included, less what the imports take. ``--picture FILE.png`` draws the numbers.
 """
 
 import argparse
@@ -25,13 +25,18 @@ from fighter.benchmark.provenance import provenance
 WEEKS, HORIZON = 104, 8
 NUMBERS = ("fit", "fit_cpu", "predict", "predict_cpu", "fit_megabytes", "megabytes")
 CHILD = """
-import resource, sys, time, warnings
+import sys, time, warnings
+from pathlib import Path
 import pandas as pd
+import torch
 from fighter import Forecaster, Training
 warnings.simplefilter("ignore")
 def memory():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-file, device, horizon, folder, epochs, forecasts = sys.argv[1:]
+    lines = Path("/proc/self/status").read_text().splitlines()  # ru_maxrss has the parent's, too
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**10
+file, device, horizon, folder, epochs, forecasts, threads = sys.argv[1:]
+if int(threads):
+    torch.set_num_threads(int(threads))
 before = memory()
 df = pd.read_parquet(file)
 training = Training(max_epochs=int(epochs) or None)
@@ -104,6 +109,7 @@ def main() -> None:
     parser.add_argument("--weeks", type=int, default=WEEKS, help="over which items begin")
     parser.add_argument("--epochs", type=int, default=0, help="0: as many as the default takes")
     parser.add_argument("--fit-only", action="store_true", help="do not forecast")
+    parser.add_argument("--threads", type=int, default=0, help="0: as many as torch takes")
     parser.add_argument("--out", type=Path, help="also write the numbers as JSON")
     parser.add_argument("--picture", type=Path, help="also draw them")
     args = parser.parse_args()
@@ -113,7 +119,7 @@ def main() -> None:
             file = Path(name) / "table.parquet"
             generate(series, args.weeks).to_parquet(file)
             options = [str(file), args.device, str(HORIZON), f"{name}/model", str(args.epochs)]
-            options.append(str(not args.fit_only))
+            options += [str(not args.fit_only), str(args.threads)]
             command = [sys.executable, "-c", CHILD, *options]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -32,10 +32,10 @@ def test_some_series_of_a_window_are_gathered():
 
 def test_groups_hold_every_series_alike_often():
     sampled = SampledWindows.of(windows(10), 4, 100, seed=0)
-    assert sampled.groups.shape[1] == 4
-    counts = torch.bincount(sampled.groups.flatten(), minlength=10)
+    assert sampled.samples.shape[1] == 4
+    counts = torch.bincount(sampled.samples.flatten(), minlength=10)
     assert int(counts.min()) >= 16
-    assert all(len(set(group)) == 4 for group in sampled.groups.tolist())
+    assert all(len(set(group)) == 4 for group in sampled.samples.tolist())
 
 
 def test_a_batch_has_windows_of_one_group():
@@ -49,7 +49,7 @@ def test_a_batch_has_windows_of_one_group():
         group = index // len(data)
         assert (group == group[0]).all()
         batch = sampled.gather(index)
-        same(batch, data.gather(index % len(data), sampled.groups[group[0]]))
+        same(batch, data.gather(index % len(data), sampled.samples[group[0]]))
         used.add(int(group[0]))
     assert len(used) > 1
     again = list(sampled.batches(8, torch.Generator().manual_seed(1)))

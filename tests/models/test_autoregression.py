@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fighter.models import autoregression
+from fighter.models import autoregression, ridge
 from fighter.models.autoregression import Autoregressions, Kind, choose_features, make_kinds
 
 
@@ -33,7 +33,7 @@ def oracle(x: np.ndarray, lags: list[int], difference: int) -> tuple[np.ndarray,
     y = z[start:]
     design, target = rows - rows.mean(0), y - y.mean()
     size = len(y) / (target @ target)  # in rows of a series with variance 1
-    gram = size * design.T @ design + autoregression.PULL * np.eye(len(lags))
+    gram = size * design.T @ design + ridge.PULL * np.eye(len(lags))
     slopes = np.linalg.solve(gram, size * design.T @ target)
     return slopes, float(y.mean() - rows.mean(0) @ slopes)
 
@@ -54,7 +54,9 @@ def test_the_weights_are_those_of_ridge_regression(difference, seasons):
         expected[np.array(lags) + difference] -= slopes
         expected[difference] += 1
     actual = np.zeros_like(expected)
-    for lag, weight in zip(weights.lags.tolist(), weights.weight[which, 0].tolist(), strict=True):
+    for lag, weight in zip(
+        weights.lags.tolist(), weights.weight[:, which, 0].tolist(), strict=True
+    ):
         if lag < len(actual):
             actual[lag] = weight
     assert actual == pytest.approx(expected, abs=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fighter.models import local
+from fighter.models import bank, blocks
 from fighter.models.attribution import Attribution
 from fighter.models.local import count_experts, learn_prior, smooth
 from fighter.models.smoothing import Expert, make_experts, respond
@@ -173,8 +173,8 @@ def test_many_series_are_smoothed_in_chunks(monkeypatch):
     seen[:5, 2] = False
     rows = torch.tensor([7, 16, 33, 40])
     whole = smooth(x, seen, [4], 5, rows)
-    monkeypatch.setattr(local, "SERIES_AT_ONCE", 2)
-    monkeypatch.setattr(local, "CELLS", 1)  # blocks of few rows
+    monkeypatch.setattr(blocks, "SERIES_AT_ONCE", 2)
+    monkeypatch.setattr(bank, "CELLS", 1)  # blocks of few rows
     chunked = smooth(x, seen, [4], 5, rows)
     torch.testing.assert_close(chunked.point, whole.point, rtol=1e-9, atol=0)
     torch.testing.assert_close(chunked.error, whole.error, rtol=1e-9, atol=0)
@@ -352,7 +352,7 @@ def test_parts_add_up_with_what_is_usual_on_the_table():
 
 
 def test_threads_that_share_the_series_change_nothing(monkeypatch):
-    monkeypatch.setattr(local, "SERIES_AT_ONCE", 3)
+    monkeypatch.setattr(blocks, "SERIES_AT_ONCE", 3)
     random = torch.Generator().manual_seed(0)
     values = torch.rand(40, 8, generator=random, dtype=torch.float64).cumsum(0)
     observed = torch.rand(40, 8, generator=random) < 0.9

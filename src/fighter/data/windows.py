@@ -32,6 +32,7 @@ class Batch(NamedTuple):
     given_bounds: Tensor | None = None  # [2, N]: bounds of finished forecasts, given by the user
     weights: Tensor | None = None  # [N]: weights of the series in training, of mean 1
     at_least: Tensor | None = None  # [B, H, N]: lower bounds of targets, NaN where these are exact
+    groups: Tensor | None = None  # int64 [N]: series see only those with the same number
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,7 @@ class Windows:
     at_least: Tensor | None = None  # [T, N]: lower bounds of values, NaN where these are exact
     # int64 [2, N]: the first and the last row that a series' targets may begin at
     origins: Tensor | None = None
+    groups: Tensor | None = None  # int64 [N]
 
     def __post_init__(self) -> None:
         if not len(self.starts):
@@ -173,6 +175,7 @@ class Windows:
             given_bounds=part(self.given_bounds), origins=part(self.origins),
             weights=None if self.weights is None else self.weights[series],
             at_least=part(self.at_least),
+            groups=None if self.groups is None else self.groups[series],
         )  # fmt: skip
 
     def gather(self, index: Tensor, series: Tensor | None = None) -> Batch:
@@ -200,6 +203,7 @@ class Windows:
             _part(self.given_bounds, series),
             self.weights if self.weights is None or series is None else self.weights[series],
             _cut(self.at_least, start + self.lookback, self.horizon, series),
+            self.groups if self.groups is None or series is None else self.groups[series],
         )  # fmt: skip
 
     def batches(self, batch_size: int, generator: Generator | None = None) -> Iterator[Tensor]:

@@ -64,6 +64,9 @@ class Plan:
     # How much of the effects of covariates is used where nothing is trained, and the errors of the
     # forecasts without and with them on earlier rows, in deviations.
     covariates: Mapping[str, float] = field(default_factory=dict)
+    # Errors of the network on validation rows with each graph that was tried out, in those of the
+    # first one.
+    graphs: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def mixes(self) -> bool:
@@ -238,15 +241,17 @@ def choose_model(model: ModelConfig, series: int, values: int) -> ModelConfig:
     """Fill in the settings that are None, by the number of series and of training values."""
     names = {f.name for f in fields(model)}
     chosen: dict[str, Any] = {}
+    many = series > MANY_SERIES and getattr(model, "nodes", None) == "series"
     if "adjacency" in names:
         chosen = {"adjacency": "cosine", "members": 1}
         if getattr(model, "nodes", "series") == "series":
-            adjacency = "lazy" if series <= MANY_SERIES else "none"
+            adjacency = "cosine" if getattr(model, "groups", None) else "lazy"
+            adjacency = "none" if many and adjacency == "lazy" else adjacency
             chosen = {"adjacency": adjacency, "members": MEMBERS}
     if "width" in names:
         members = getattr(model, "members", None) or chosen.get("members", 1)
         width, dropout = choose_size(values, members)
-        if chosen.get("adjacency") == "none":  # many series, each by itself
+        if many:
             width, dropout = 128, 0.1
         chosen |= {"width": width, "dropout": dropout}
     return replace(

@@ -35,7 +35,7 @@ from .covariates import names_of
 from .ends import QuantileEnds, find_output
 from .fitted import Fitted, group_by_end
 from .history import positions
-from .preprocessing import covariate_names
+from .preprocessing import covariate_names, groups_of
 
 MOST_EXPLAINED = 240  # forecasts on a page by default: it is written in seconds and opens at once
 
@@ -67,6 +67,15 @@ def explain(
         fitted.warn_if_unseen(panel, wanted)
     for until, known, ending in group_by_end(fitted.config, panel, future, wanted):
         together = [t for t in targets if ending[t[0]]]
+        codes = groups_of(fitted.plan.model, until)
+        if codes is not None:  # a forecast depends on its group only
+            for group in dict.fromkeys(codes[series] for series, _ in together):
+                own = np.flatnonzero(codes == group)
+                place = {series: i for i, series in enumerate(own.tolist())}
+                some = [(place[series], step) for series, step in together if series in place]
+                one = until.take(own).dense(), known[:, own]
+                yield from _explain_together(fitted, *one, some, like, panel.length, output)
+            continue
         if not fitted.apart:
             every = until.dense()
             yield from _explain_together(fitted, every, known, together, like, panel.length, output)

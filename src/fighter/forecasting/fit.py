@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from .autoconfig import Plan, check_rows, continue_plan, make_plan
 from .blend_shares import weigh_halves
 from .config import Config
 from .fitted import Fitted
+from .graph_choice import choose_graph
 from .learn import Change, new_network, train_network
 from .mixture import mix
-from .preprocessing import Preprocessing, held_rows
+from .preprocessing import Preprocessing, groups_of, held_rows
 from .training_data import TrainingData
 from .tuning import tune
 
@@ -43,7 +45,7 @@ def fit_panel(
     metrics and checkpoints and the options about it, see :func:`~fighter.training.train`.
     """
     speaks = config.verbose and world.first and learn
-    plan = choose_plan(config, panel, start, learn=learn)
+    plan = choose_plan(config, panel, start, device, speaks=speaks, learn=learn)
     panel = panel if plan.series_at_once else panel.dense()
     held = held_rows(panel, plan.validation, plan.horizon)
     preprocessing = (
@@ -65,7 +67,7 @@ def fit_panel(
     data = TrainingData(panel, preprocessing, device)
     if learn:
         data = TrainingData.cut(plan, panel, preprocessing, held, device)
-    judges = data.judges() if plan.series_at_once else data
+    judges = data.judges(groups_of(plan.model, panel)) if plan.series_at_once else data
     history = []
     if plan.trained:
         settings = f"{plan} warm_start={start is not None}"
@@ -91,11 +93,23 @@ def fit_panel(
     )  # fmt: skip
 
 
-def choose_plan(config: Config, panel: Panel, start: Fitted | None, *, learn: bool) -> Plan:
+def choose_plan(
+    config: Config,
+    panel: Panel,
+    start: Fitted | None,
+    device: torch.device,
+    *,
+    speaks: bool,
+    learn: bool,
+) -> Plan:
     """Decide what is left open, or continue the plan of a warm start."""
     if start is not None:
         return continue_plan(start.plan, config, panel)
-    plan = make_plan(config, panel)
+    chosen, tried = choose_graph(config, panel, partial(fit_panel, device=device), learn=learn)
+    if tried and speaks:
+        parts = [f"{name} {error:.3f}" for name, error in tried.items()]
+        say(fill(f"graphs    errors after short trainings: {', '.join(parts)}"))
+    plan = replace(make_plan(chosen, panel), graphs=tried)
     return plan if learn else replace(plan, smoothing=False, validation=0)
 
 

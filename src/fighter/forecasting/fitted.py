@@ -15,6 +15,7 @@ from ..data.bounds import clamp_finished, to_table_units
 from ..data.buckets import read_folder
 from ..data.censored import with_expected
 from ..data.columns import column_names, listing, quote_ids
+from ..data.groups import pack
 from ..data.weights import with_weights, without_weights
 from ..errors import FighterError, check_count, warn_user
 from ..models import ForecastNet, Pretrained
@@ -33,6 +34,7 @@ from .history import complete, join, positions, warn_if_unseen
 from .preprocessing import (
     Preprocessing,
     borrow,
+    groups_of,
 )
 
 SERIES_AT_ONCE = 4096  # that are forecast together, if there are many
@@ -297,12 +299,20 @@ class Fitted:
 
         If series do not see each other, only those are forecast, some at a time.
         """
-        if not self.apart:
+        codes = groups_of(self.plan.model, panel)
+        if not self.apart and (codes is None or not self.plan.series_at_once):
             return self._outputs_after(panel.dense(), known, wanted)[:, wanted]
-        places = np.flatnonzero(wanted)
-        parts = np.split(places, range(SERIES_AT_ONCE, len(places), SERIES_AT_ONCE))
-        outputs = [self._outputs_after(panel.take(some).dense(), known[:, some]) for some in parts]
-        return np.concatenate(outputs, 1)
+        if codes is None:
+            places = np.flatnonzero(wanted)
+            parts = np.split(places, range(SERIES_AT_ONCE, len(places), SERIES_AT_ONCE))
+        else:  # a group is forecast as a whole
+            places = np.flatnonzero(np.isin(codes, codes[wanted]))
+            parts = [places[part] for part in pack(codes[places], SERIES_AT_ONCE)]
+        outputs = np.zeros((len(known), panel.n_series, 1 + len(self.plan.quantiles)))
+        for some in parts:
+            own = None if codes is None else wanted[some]
+            outputs[:, some] = self._outputs_after(panel.take(some).dense(), known[:, some], own)
+        return outputs[:, wanted]
 
     def _outputs_after(
         self, panel: Panel, known: np.ndarray, wanted: np.ndarray | None = None

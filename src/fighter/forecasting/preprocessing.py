@@ -10,9 +10,11 @@ from torch import Tensor
 from ..data import Panel, Scaler, Scheme, Windows
 from ..data.bounds import Wanted, with_bounds
 from ..data.columns import listing
+from ..data.groups import group_codes
 from ..data.holidays import MARKS, holiday_marks
 from ..data.ragged import Ragged, RaggedTensor, true_rows
 from ..errors import FighterError
+from ..models.base import ModelConfig
 from .autoconfig import Plan
 from .covariates import HOLIDAYS
 from .history import extend, steps_between
@@ -158,6 +160,8 @@ class Preprocessing:
             rest["calendar"] = tensor(panel.freq.calendar(panel.times)[:, plan.calendar])
         if panel.weights is not None:
             rest["weights"] = tensor(panel.weights / panel.weights.mean())
+        if (groups := groups_of(plan.model, panel)) is not None:
+            rest["groups"] = tensor(groups, torch.int64)
         if panel.at_least is not None and not np.isnan(panel.at_least).all():
             rest["at_least"] = tensor(scaler.transform(panel.at_least))
         for name in Scaler.BOUNDS:
@@ -177,6 +181,12 @@ class Preprocessing:
         whole = extend(recent, plan.lookback, plan.horizon, known)
         scaler, last = self.scaler_of(panel), slice(len(whole.times) - plan.horizon, None)
         return whole, scaler, self.windows(whole, plan, device, scaler, last)
+
+
+def groups_of(model: ModelConfig, panel: Panel) -> np.ndarray | None:
+    """Return the groups of the series that a model names; None if it names none."""
+    name = getattr(model, "groups", None)
+    return None if name is None else group_codes(panel, name)
 
 
 def with_targets(windows: Windows) -> Windows:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from ..data import Panel, Scaler, Windows
+from ..data.groups import some_series
 from .autoconfig import Plan
 from .preprocessing import Preprocessing, split_windows, with_targets
 
@@ -59,9 +60,12 @@ class TrainingData:
         """The step of the first row on the training time axis."""
         return self.preprocessing.start_step(self.panel)
 
-    def judges(self) -> "TrainingData":
-        """Take the series that choose the epoch and the shares, and calibrate: some of many."""
-        some = np.unique(np.linspace(0, self.panel.n_series - 1, JUDGES).astype(int))
+    def judges(self, groups: np.ndarray | None) -> "TrainingData":
+        """Take the series that choose the epoch and the shares, and calibrate: some of many.
+
+        ``groups`` are those that series see each other in, which are taken whole.
+        """
+        some = some_series(self.panel.n_series, JUDGES, groups)
         parts = (
             each and each.select(torch.from_numpy(some).to(self.device))
             for each in (self.windows, self.training, self.validation)

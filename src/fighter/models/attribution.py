@@ -7,8 +7,11 @@ import torch
 from torch import Tensor
 
 from .._typing import Float
-from .local import LARGEST_LOG, Bank, Block, Prior, blocks_of
+from .bank import Bank
+from .blocks import Block, blocks_of
+from .choice import Prior
 from .smoothing import Observed, Values
+from .teams import LARGEST_LOG
 
 
 class Parts(NamedTuple):
@@ -66,7 +69,7 @@ class Attribution:
         one, all_rows = (self.horizon,), (self.horizon, steps)
         total = Parts(*(x.new_zeros(shape) for shape in (one, one, all_rows, all_rows)))
         weights = bank.weights[:, :, place].T @ bank.nearness.T  # [experts, H]
-        parts = weights.tensor_split([bank.per_scale, 2 * bank.per_scale])
+        parts = weights.split([team.size for team in bank.teams])
         for kind, weight in enumerate(parts):  # on values, on logarithms, others
             used = torch.nonzero((weight > 0).any(1))[:, 0].tolist()
             if not used:

@@ -7,20 +7,21 @@ towards zero.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._typing import Bool, Float, Int
+from .ridge import LaggedSums
 
 MEMORY = 1024  # rows that are looked back at, and fitted on
-PULL = 5.0  # of the weights towards zero, as strong as so many rows of noise
 MOST_LAGS = 60  # in a row
 MOST_SEASONS = 8  # that a mean is taken over
 PLAIN_LAGS = 12  # without a season
 STEADY = 5.0  # largest response, ever after, to a change of 1; others would run away
-FEWEST_ROWS = 3  # of a series, to fit on
+LONG = 64  # values back: forecasts are made of all of them in one product
 FIRST_FIT, MOST_APART = 8, 64  # rows; in between, weights are fitted again every eighth row
 
 Values = Float[Tensor, "time series"]
@@ -45,8 +46,9 @@ def make_kinds(seasons: Sequence[int]) -> list[Kind]:
     return [Kind(), Kind(1), Kind(seasons[0]), Kind(means=True)]
 
 
+@lru_cache(maxsize=1024)
 def choose_features(
-    rows: int, seasons: Sequence[int], kind: Kind
+    rows: int, seasons: tuple[int, ...], kind: Kind
 ) -> tuple[Int[Tensor, "lags"], Float[Tensor, "features lags"]]:
     """Return which earlier values are used, and what is regressed on: weighted sums of them.
 
@@ -71,20 +73,20 @@ def choose_features(
 
 @dataclass(frozen=True)
 class Weights:
-    """Autoregressions as they were fitted after some row.
+    """Autoregressions as they were fitted after some row. Series come last, for speed.
 
     Args:
         intercept: constant of each, ``[E, N]``.
         lags: how many steps ago the values are that count for any of them.
-        weight: the weight of each of these values ``[E, N, lags]``.
-        response: response of this and each later step to a change of 1, ``[E, N, H]``.
+        weight: the weight of each of these values ``[lags, E, N]``.
+        response: response of this and each later step to a change of 1, ``[H, E, N]``.
         usable: False where there were too few rows, or where forecasts would run away.
     """
 
     intercept: Float[Tensor, "experts series"]
     lags: Int[Tensor, "lags"]
-    weight: Float[Tensor, "experts series lags"]
-    response: Float[Tensor, "experts series horizon"]
+    weight: Float[Tensor, "lags experts series"]
+    response: Float[Tensor, "horizon experts series"]
     usable: Bool[Tensor, "experts series"]
 
     @property
@@ -98,32 +100,48 @@ class Weights:
         """Forecast step by step after the last values."""
         return iterate(self.intercept, self.lags, self.weight, last, horizon)
 
-    def map_to(self, h: int) -> tuple[Float[Tensor, "experts series"], Float[Tensor, "..."]]:
-        """Return step h as a constant plus weights of the last values ``[E, N, reach]``."""
-        constant = self.intercept * self.response[..., :h].sum(-1)
-        weights = self.weight.new_zeros(*self.weight.shape[:2], self.reach)
-        for i, lag in enumerate(self.lags.tolist()):
+    def map_to(
+        self, h: int
+    ) -> tuple[Float[Tensor, "experts series"], Float[Tensor, "reach experts series"]]:
+        """Return step h as a constant plus weights of the last values, the latest one first."""
+        constant = self.intercept * self.response[:h].sum(0)
+        weights = self.weight.new_zeros(self.reach, *self.intercept.shape)
+        for lag, own in zip(self.lags.tolist(), self.weight, strict=True):
             # A value j steps before the last one counts with this lag for step lag - j first.
             first = max(lag - h, 0)
-            own = self.response[..., h - lag + first : h]
-            weights[..., first:lag] += self.weight[..., i, None] * own
-        return constant, weights.flip(-1)
+            weights[first:lag].addcmul_(own, self.response[h - lag + first : h])
+        return constant, weights
+
+    def steps(
+        self, steps: Sequence[int], last: Float[Tensor, "values series"]
+    ) -> Float[Tensor, "rows every series"]:
+        """Forecast some steps after each row of ``last`` that has enough rows before it."""
+        constants, weights = zip(*(self.map_to(h) for h in steps), strict=True)
+        constant, weight, reach = torch.cat(constants), torch.cat(weights, 1), self.reach
+        if reach > LONG:
+            made = torch.einsum("tnr,ren->ten", last.unfold(0, reach, 1), weight.flip(0))
+            return made.add_(constant)
+        rows = len(last) - reach + 1
+        made = constant.repeat(rows, 1, 1)
+        for back, own in enumerate(weight.unbind(), 1):  # quicker than one product for each series
+            made.addcmul_(last[reach - back : reach - back + rows, None], own)
+        return made
 
 
 def iterate(
     intercept: Float[Tensor, "experts series"],
     lags: Int[Tensor, "lags"],
-    weight: Float[Tensor, "experts series lags"],
+    weight: Float[Tensor, "lags experts series"],
     last: Float[Tensor, "rows reach series"],
     horizon: int,
 ) -> Float[Tensor, "rows experts horizon series"]:
     """Forecast step by step: each forecast counts as a value for the next ones."""
-    reach, experts = last.shape[1], len(weight)
-    path = last.new_empty(len(last), experts, last.shape[2], reach + horizon)
-    path[..., :reach] = last.transpose(1, 2)[:, None]
+    reach, size = last.shape[1], intercept.shape
+    path = last.new_empty(reach + horizon, len(last), *size)
+    path[:reach] = last.transpose(0, 1)[:, :, None]
     for step in range(reach, reach + horizon):
-        path[..., step] = intercept + (path[..., step - lags] * weight).sum(-1)
-    return path[..., reach:].transpose(2, 3)
+        path[step] = intercept + (path[step - lags] * weight[:, None]).sum(0)
+    return path[reach:].permute(1, 2, 0, 3)
 
 
 class Autoregressions:
@@ -136,6 +154,8 @@ class Autoregressions:
         horizon: steps to forecast.
         rows: numbers of rows after which whole forecasts are made.
         kinds: the autoregressions; there may be none.
+        start: first row after which forecasts are made (default: 0).
+        anchors: steps that are forecast together (default: every step by itself).
     """
 
     def __init__(
@@ -146,8 +166,11 @@ class Autoregressions:
         horizon: int,
         rows: Sequence[int],
         kinds: Sequence[Kind],
+        start: int = 0,
+        anchors: Sequence[int] = (),
     ):
-        self.seasons, self.horizon = tuple(seasons), horizon
+        self.seasons, self.horizon, self.start = tuple(seasons), horizon, start
+        self.anchors = anchors
         self.kinds, self.wanted = list(kinds), sorted(rows)
         self.begin = seen.int().argmax(0)
         index = torch.arange(len(x))[:, None]
@@ -155,20 +178,23 @@ class Autoregressions:
         # Values count from the first one: sums of squares of large values would lose their digits.
         self.origin = x.gather(0, self.begin[None])[0]
         self.x, self.seen = x.gather(0, self.source) - self.origin, seen
-        self.sums: dict[Kind, _Sums] = {}
+        self.sums: dict[Kind, LaggedSums] = {}
         self.fits: list[_Fit] = []  # those that forecast in the last block of rows
         self.first = self.end = 0
         self.next_fit = FIRST_FIT - 1
+        # Forecasts of the last block: of some steps, and whole ones after some rows.
+        self.single: dict[int, Float[Tensor, "rows experts series"]] = {}
         self.whole: dict[int, Float[Tensor, "experts horizon series"]] = {}
 
     def advance(self, end: int) -> None:
         """Read the rows up to ``end``."""
-        self.first, self.end, self.whole = self.end, end, {}
+        self.first, self.end, self.single, self.whole = self.end, end, {}, {}
         self.fits = self.fits[-1:]
         while self.kinds and self.next_fit < end:
             t = self.next_fit
             self.next_fit = t + max(1, min((t + 1) // 8, MOST_APART))
-            self.fits.append(_Fit(self.fit(t), t, self.next_fit))
+            if self.next_fit > self.start:
+                self.fits.append(_Fit(self.fit(t), t, self.next_fit))
 
     def ready(self) -> Bool[Tensor, "rows experts series"]:
         """Tell which autoregressions can forecast after each row of the last block."""
@@ -181,14 +207,16 @@ class Autoregressions:
 
     def path(self, h: int) -> Float[Tensor, "rows experts series"]:
         """Forecast step h after each row of the last block."""
-        out = self.x.new_zeros(self.end - self.first, len(self.kinds), len(self.begin))
-        for fit, rows in self._by_fit():
-            constant, weights = fit.weights.map_to(h)
-            reach = fit.weights.reach
-            last = self.last(rows.stop - 1, reach + len(rows) - 1)
-            made = torch.einsum("tnr,enr->ten", last.unfold(0, reach, 1), weights)
-            out[rows.start - self.first : rows.stop - self.first] = made + constant + self.origin
-        return out
+        if h not in self.single:
+            steps = self.anchors if h in self.anchors else (h,)
+            count = self.end - self.first
+            out = self.x.new_zeros(count, len(steps) * len(self.kinds), len(self.begin))
+            for fit, rows in self._by_fit():
+                last = self.last(rows.stop - 1, fit.weights.reach + len(rows) - 1)
+                some = slice(rows.start - self.first, rows.stop - self.first)
+                torch.add(fit.weights.steps(steps, last), self.origin, out=out[some])
+            self.single = dict(zip(steps, out.chunk(len(steps), 1), strict=True))
+        return self.single[h]
 
     def paths(self, t: int) -> Float[Tensor, "experts horizon series"]:
         """Forecast all steps after row t of the last block, one of the ``rows`` wanted."""
@@ -206,7 +234,8 @@ class Autoregressions:
 
     def _by_fit(self) -> list[tuple["_Fit", range]]:
         """Return the fits with the rows of the last block that each one forecasts after."""
-        rows = [range(max(f.at, self.first), min(f.until, self.end)) for f in self.fits]
+        first = max(self.first, self.start)
+        rows = [range(max(f.at, first), min(f.until, self.end)) for f in self.fits]
         return [(fit, each) for fit, each in zip(self.fits, rows, strict=True) if len(each)]
 
     def responses(
@@ -225,7 +254,7 @@ class Autoregressions:
         windows = torch.cat([torch.zeros(reach, 1), torch.eye(reach)], 1).to(self.x)
         intercept = self.x.new_zeros(len(used), reach + 1)
         intercept[:, 0] = now.intercept[used, series]
-        weight = now.weight[used, series][:, None].expand(-1, reach + 1, -1)
+        weight = now.weight[:, used, series, None].expand(-1, -1, reach + 1)
         path = iterate(intercept, now.lags, weight, windows[None], self.horizon)[0]
         rows = torch.arange(t + 1 - reach, t + 1).clamp(min=0)
         response.index_add_(2, self.source[rows, series], path[..., 1:])
@@ -243,30 +272,30 @@ class Autoregressions:
             lags, features = choose_features(min(t + 1, MEMORY), self.seasons, kind)
             sums = self.sums.get(kind)
             if sums is None or not torch.equal(sums.lags, lags):
-                sums = _Sums(lags, features, kind.difference, self.x.shape[1])
-            sums.move(self, max(t + 1 - MEMORY, 0), t + 1)
+                sums = LaggedSums(lags, features, kind.difference, self.x.shape[1])
+            sums.move(self.x, self.seen, self.begin, max(t + 1 - MEMORY, 0), t + 1)
             self.sums[kind] = sums
             found.append((kind.difference, lags, *sums.solve()))
         reach = max(int(lags[-1]) + difference for difference, lags, *_ in found)
-        weight = self.x.new_zeros(len(found), self.x.shape[1], reach + 1)
-        usable = torch.zeros(weight.shape[:2], dtype=torch.bool)
+        weight = self.x.new_zeros(reach + 1, len(found), self.x.shape[1])
+        usable = torch.zeros(weight.shape[1:], dtype=torch.bool)
         for i, (difference, lags, slopes, _, enough) in enumerate(found):
-            weight[i][:, lags] += slopes
+            weight[lags, i] += slopes.T
             if difference:  # of the values, not of their differences
-                weight[i][:, lags + difference] -= slopes
-                weight[i][:, difference] += 1
+                weight[lags + difference, i] -= slopes.T
+                weight[difference, i] += 1
             usable[i] = enough & (t + 1 - self.begin >= int(lags[-1]) + difference)
-        lags = torch.arange(1, reach + 1)[(weight[..., 1:] != 0).any(1).any(0)]
+        lags = torch.arange(1, reach + 1)[(weight[1:] != 0).flatten(1).any(1)]
         lags = lags if len(lags) else torch.ones(1, dtype=torch.long)
-        weight = weight[..., lags]
+        weight = weight[lags]
         intercept = torch.stack([each[3] for each in found])
         impulse = self.x.new_zeros(1, int(lags[-1]), self.x.shape[1])
         impulse[:, -1] = 1.0
         none = torch.zeros_like(intercept)
-        after = iterate(none, lags, weight, impulse, self.horizon - 1)[0].transpose(1, 2)
-        response = torch.cat([torch.ones_like(weight[..., :1]), after], -1)
-        steady = response.abs().amax(-1) <= STEADY  # False for NaN
-        response = torch.where(steady[..., None], response, 0.0)
+        after = iterate(none, lags, weight, impulse, self.horizon - 1)[0].transpose(0, 1)
+        response = torch.cat([torch.ones_like(weight[:1]), after])
+        steady = response.abs().amax(0) <= STEADY  # False for NaN
+        response = torch.where(steady, response, 0.0)
         return Weights(intercept, lags, weight, response, usable & steady)
 
 
@@ -276,61 +305,3 @@ class _Fit(NamedTuple):
     weights: Weights
     at: int
     until: int
-
-
-class _Sums:
-    """Sums of products of the lagged values, over a range of rows that moves on."""
-
-    def __init__(
-        self,
-        lags: Int[Tensor, "lags"],
-        features: Float[Tensor, "features lags"],
-        difference: int,
-        series: int,
-    ):
-        self.lags, self.features, self.difference = lags, features, difference
-        self.single = torch.equal(features, torch.eye(len(lags)).to(features))
-        size = len(features) + 1  # the features, and the value they explain
-        self.begin = self.end = 0
-        self.count = torch.zeros(series, dtype=torch.float64)
-        self.total = torch.zeros(series, size, dtype=torch.float64)
-        self.products = torch.zeros(series, size, size, dtype=torch.float64)
-
-    def move(self, data: Autoregressions, begin: int, end: int) -> None:
-        """Make the rows from ``begin`` to ``end`` those that are summed over."""
-        self._add(data, max(self.end, begin), end, 1.0)
-        self._add(data, self.begin, min(begin, self.end), -1.0)
-        self.begin, self.end = begin, end
-
-    def _add(self, data: Autoregressions, begin: int, end: int, sign: float) -> None:
-        reach = int(self.lags[-1]) + self.difference
-        first = max(begin, reach)
-        if first >= end:
-            return
-        index = torch.arange(first, end)[:, None] - torch.cat([self.lags, self.lags.new_zeros(1)])
-        x = data.x[index]  # [rows, lags + 1, N]
-        if self.difference:
-            x = x - data.x[index - self.difference]
-        used = data.seen[first:end] & (index[:, -1:] - reach >= data.begin)
-        x = (x * used[:, None]).permute(2, 0, 1)
-        if not self.single:
-            x = torch.cat([x[..., :-1] @ self.features.T, x[..., -1:]], -1)
-        self.count += sign * used.sum(0)
-        self.total += sign * x.sum(1)
-        self.products += sign * (x.transpose(1, 2) @ x)
-
-    def solve(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return slopes ``[N, lags]``, intercepts ``[N]``, and which series have enough rows."""
-        count = self.count.clamp(min=1)
-        mean = self.total / count[:, None]
-        products = self.products / count[:, None, None] - mean[..., None] * mean[:, None]
-        variance = products[:, -1, -1]
-        varies = variance > 1e-12 * mean[:, -1].square()
-        size = torch.where(varies, count / torch.where(varies, variance, 1.0), 0.0)
-        products = products * size[:, None, None]  # in rows of a series with variance 1
-        own, target = products[:, :-1, :-1], products[:, :-1, -1]
-        ridge = own + PULL * torch.eye(len(self.features)).to(own)
-        slopes, failed = torch.linalg.solve_ex(ridge, target)
-        slopes[failed > 0] = 0.0  # rounding can leave a matrix of extreme values singular
-        intercept = mean[:, -1] - (slopes * mean[:, :-1]).sum(-1)
-        return slopes @ self.features, intercept, self.count >= FEWEST_ROWS

@@ -6,7 +6,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from .._typing import Float
+from .._typing import Bool, Float, Int
+from ..data.groups import pack
 from ..errors import FighterError
 from ..hops import check_powers
 from ..nn import FighterEncoder
@@ -18,6 +19,8 @@ from .embedding import TimeEmbedding, add_context, context_map, time_basis
 
 NodeKind = Literal["series", "patch", "time"]
 Rows = Float[Tensor, "rows nodes width"]
+
+MOST_TOGETHER = 512  # series in groups that are encoded together
 
 
 class FighterNet(Core):
@@ -33,7 +36,9 @@ class FighterNet(Core):
 
     def __init__(self, task: Task, config: "Fighter"):
         super().__init__(task, config)
-        adjacency, powers = value_or(config.adjacency, "lazy"), config.powers
+        kind = "cosine" if config.groups or config.adjacency == "auto" else "lazy"
+        adjacency, powers = value_or(config.adjacency, kind), config.powers
+        adjacency = kind if adjacency == "auto" else adjacency
         if adjacency == "none":
             adjacency, powers = "cosine", (0,)
         dropout, members = value_or(config.dropout, 0.1), value_or(config.members, 1)
@@ -88,11 +93,30 @@ class FighterNet(Core):
             self.basis.copy_(time_basis(correlation, self.task.horizon))
 
     def forward(
-        self, past: Past, context: Context | None = None, per_member: bool = False
+        self,
+        past: Past,
+        context: Context | None = None,
+        per_member: bool = False,
+        groups: Int[Tensor, "series"] | None = None,
     ) -> Float[Tensor, "*members batch horizon series outputs"]:
-        """Forecast; with ``per_member``, return the forecast of each member, not their mean."""
+        """Forecast; with ``per_member``, return the forecast of each member, not their mean.
+
+        Series only see those of the same number in ``groups`` (default: all see all).
+        """
         x = self.node_features(past, context)
-        return self.readout(self.encoder(x), past.shape[2], per_member)
+        return self.readout(self.encode(x, groups), past.shape[2], per_member)
+
+    def encode(self, x: Rows, groups: Int[Tensor, "series"] | None) -> Rows:
+        """Run the encoder; the graph has edges inside groups only."""
+        if groups is None:
+            return self.encoder(x)
+        if len(groups) <= MOST_TOGETHER or self.training:  # a step must not wait for numbers
+            return self.encoder(x, _same(groups))
+        out = torch.empty_like(x)
+        for part in pack(groups.cpu().numpy(), MOST_TOGETHER):  # memory grows with the largest one
+            some = torch.from_numpy(part).to(x.device)
+            out[:, some] = self.encoder(x[:, some], _same(groups[some]))
+        return out
 
     def node_features(self, past: Past, context: Context | None) -> Rows:
         """Embed the nodes; a row is a window, or one series of a window if nodes are patches."""
@@ -130,6 +154,11 @@ class FighterNet(Core):
         return x.unfold(1, self.patch, self.stride)
 
 
+def _same(groups: Int[Tensor, "series"]) -> Bool[Tensor, "1 1 series series"]:
+    """Tell which series are of one group."""
+    return (groups[:, None] == groups)[None, None]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fighter(ModelConfig):
     """Fighter: multi-hop graph convolution on a graph that is learned.
@@ -142,8 +171,11 @@ class Fighter(ModelConfig):
         heads: graphs side by side, in each member (default: 8).
         adjacency: where the graph comes from: static (learned once), lazy (the same, and half of
             every node stays where it is), dynamic (drawn from the input), cosine (the same with
-            normalised queries and keys), mixed, or none, which leaves the power 0 alone (default:
-            lazy for up to 500 series, none for more, cosine for other nodes than series).
+            normalised queries and keys), mixed, none, which leaves the power 0 alone, or auto,
+            which tries out what helps on the validation rows (default: lazy for up to 500 series,
+            none for more, cosine with groups and for other nodes than series).
+        groups: an id column or a static column, only if nodes are series: series see only those
+            with the same value in it (default: none, all see all).
         width: width of a node, in each member (default: chosen from the size of the data).
         layers: number of Fighter layers (default: 1).
         dropout: dropout in the layers and before the head (default: chosen from the size of the
@@ -165,6 +197,7 @@ class Fighter(ModelConfig):
     powers: tuple[int, ...] | None = None
     heads: int = 8
     adjacency: str | None = None
+    groups: str | None = None
     width: int | None = None
     layers: int = 1
     dropout: float | None = None
@@ -181,8 +214,22 @@ class Fighter(ModelConfig):
             raise FighterError("needs series, patch or time", argument="nodes", value=self.nodes)
         if self.powers is not None:
             object.__setattr__(self, "powers", check_powers(self.powers))
-        if self.adjacency not in (None, "none"):
+        if self.adjacency not in (None, "none", "auto"):
             find_adjacency(self.adjacency)
+        if self.adjacency == "auto" and self.nodes != "series":
+            reason = "only a graph between series is chosen automatically"
+            raise FighterError(reason, argument="adjacency", value=self.adjacency)
+        if self.groups is not None:
+            self._check_groups()
         if value_or(self.members, 1) > 1 and self.nodes != "series":
             reason = "several members need series as nodes"
             raise FighterError(reason, argument="members", value=self.members)
+
+    def _check_groups(self) -> None:
+        if not isinstance(self.groups, str):
+            reason = "needs the name of an id column or of a static column"
+            raise FighterError(reason, argument="groups", value=self.groups)
+        drawn = self.adjacency in (None, "auto", "cosine", "dynamic")
+        if self.nodes != "series" or not drawn or self.powers == (0,) or self.kappa == 1:
+            reason = "a graph inside groups needs series as nodes and a cosine or dynamic adjacency"
+            raise FighterError(reason, argument="groups", value=self.groups)

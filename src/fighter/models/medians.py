@@ -7,6 +7,7 @@ odd number of values is one of them, so its forecast rests on that value alone.
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ class Medians:
         seen: where they are observed; otherwise the last observed value takes their place.
         seasons: lengths of the seasons, the main one first.
         horizon: steps to forecast.
+        start: first row after which forecasts are made (default: 0).
     """
 
     def __init__(
@@ -36,8 +38,9 @@ class Medians:
         seen: Bool[Tensor, "time series"],
         seasons: Sequence[int],
         horizon: int,
+        start: int = 0,
     ):
-        self.kinds, self.horizon = make_medians(seasons), horizon
+        self.kinds, self.horizon, self.start = make_medians(seasons), horizon, start
         self.begin = seen.int().argmax(0)
         index = torch.arange(len(x))[:, None]
         self.source = torch.where(seen, index, 0).cummax(0).values  # row of the last observed value
@@ -49,11 +52,15 @@ class Medians:
 
     def advance(self, end: int) -> None:
         """Read the rows up to ``end``."""
-        rows = torch.arange(self.end, end)
         self.first, self.end = self.end, end
-        for i, kind in enumerate(self.kinds):
-            medians = self.x[_rows(kind, rows)].median(1).values
-            self.last[i] = torch.cat([self.last[i][-kind[0] :], medians])
+        for i, (season, count) in enumerate(self.kinds):
+            # Before, no series has enough values, or no forecast rests on the median.
+            least = max(int(self.begin.min()) + season * (count - 1), self.start + 1 - season)
+            begin = min(max(self.first, least), end)
+            rows = _rows((season, count), torch.arange(begin, end))
+            none = self.x.new_zeros(begin - self.first, self.x.shape[1])
+            medians = median(self.x[rows]) if len(rows) else none[:0]
+            self.last[i] = torch.cat([self.last[i][-season:], none, medians])
 
     def ready(self) -> Bool[Tensor, "rows medians series"]:
         """Tell which medians have enough values up to each row."""
@@ -89,6 +96,19 @@ class Medians:
                 row = rows[self.x[rows, series].median(0).indices]
                 response[i, h, self.source[row, series]] = 1.0
         return response
+
+
+def median(x: Float[Tensor, "rows values series"]) -> Float[Tensor, "rows series"]:
+    """Return the lower median over the values that are not NaN; NaN where all of them are.
+
+    It is that of torch, but numpy sorts many short rows five times faster.
+    """
+    ranked = np.sort(x.numpy(), 1)  # NaN comes last
+    found = ranked[:, (ranked.shape[1] - 1) // 2]
+    if np.isnan(ranked[:, -1]).any():
+        count = (~np.isnan(ranked)).sum(1, keepdims=True)
+        found = np.take_along_axis(ranked, np.maximum((count - 1) // 2, 0), 1)[:, 0]
+    return torch.from_numpy(found)
 
 
 def _rows(kind: tuple[int, int], t: Int[Tensor, "rows"]) -> Int[Tensor, "rows values"]:

@@ -1,7 +1,7 @@
 """The frame around every core: normalisation, cycle, reversion and covariates, the same for all."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -262,7 +262,9 @@ class ForecastNet(nn.Module):
         if batch.past_observed is not None:
             z = self.core.fill(z, batch.past_observed)
         context = None if batch.calendar is None else batch.calendar[:, z.shape[1] - 1]
-        options = {"per_member": per_member} if self.core.members > 1 else {}
+        options: dict[str, Any] = {"per_member": per_member} if self.core.members > 1 else {}
+        if batch.groups is not None:
+            options["groups"] = batch.groups
         y = self.core(z, context, **options)
         if self.affine is not None:
             y = self.affine.undo(y)

@@ -134,32 +134,42 @@ class Smoothers:
         slopes = self._slopes(rows, age[:, 0])
         # The first values count alike: a fixed rate would rest on the first one for long.
         known = np.where(self.needed == 1, 1, 2)  # the first level is one value, or a mean
-        rate = np.where(self.alpha > 0, np.maximum(self.alpha, 1 / (age + known)), 0.0)
-        drift = self.drift * (slopes[:-1, None] / 2)  # known before each row
-        levels, trends = np.empty_like(rate), np.empty_like(rate)
+        least = 1 / (age + known), 1 / (age // m + 3)
+        fixed = self.alpha == 0
+        shape = (len(rows), *self.levels.shape[1:])
+        levels, trends = np.empty(shape), np.empty(shape)
         level, trend = self.levels[-1], self.trends[-1]
-        seasonal = np.maximum(self.gamma, 1 / (age // m + 3)) * (1 - rate)
-        profiles = np.concatenate([self.profiles[-m:], np.empty_like(rate)])
+        profiles = np.empty((m + len(rows) if m > 1 else 0, *shape[1:]))
+        profiles[:m] = self.profiles[-m:] if m > 1 else 0.0
         every_seen, every_begun = (np.logical_and.reduce(each, 1) for each in (seen, begun))
+        some_drift, some_fixed = self.drift.any(), fixed.any()
+        ahead, error, rate, seasonal = (np.empty(shape[1:]) for _ in range(4))
         for i in range(len(rows)):
-            moved = self.damping * trend
-            ahead = level + moved
-            ahead += drift[i]
-            error = x[i] - ahead
+            np.multiply(self.damping, trend, out=trends[i])
+            np.add(level, trends[i], out=ahead)
+            if some_drift:
+                ahead += self.drift * (slopes[i] / 2)  # known before each row
+            np.subtract(x[i], ahead, out=error)
             if m > 1:
                 error -= profiles[i]
             if not every_seen[i]:
-                error = np.where(seen[i], error, 0.0)
-            np.multiply(rate[i], error, out=levels[i])
+                np.copyto(error, 0.0, where=~seen[i])
+            np.maximum(self.alpha, least[0][i], out=rate)
+            if some_fixed:
+                np.copyto(rate, 0.0, where=fixed)
+            np.multiply(rate, error, out=levels[i])
             levels[i] += ahead
-            np.multiply(self.beta, error, out=trends[i])
-            trends[i] += moved
+            if m > 1:
+                np.maximum(self.gamma, least[1][i], out=seasonal)
+                np.subtract(1.0, rate, out=rate)
+                seasonal *= rate
+                seasonal *= error
+                np.add(profiles[i], seasonal, out=profiles[m + i])
+            np.multiply(self.beta, error, out=error)
+            trends[i] += error
             if not every_begun[i]:
                 np.copyto(levels[i], level, where=~begun[i])
                 np.copyto(trends[i], trend, where=~begun[i])
-            if m > 1:
-                np.multiply(seasonal[i], error, out=profiles[m + i])
-                profiles[m + i] += profiles[i]
             level, trend = levels[i], trends[i]
         self.first, self.end, self.slope = self.end, end, slopes
         self.levels, self.trends, self.profiles = levels, trends, profiles
