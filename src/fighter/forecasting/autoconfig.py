@@ -188,7 +188,7 @@ def uses_vector(config: Config, model: ModelConfig, series: int) -> bool:
         return config.frame.vector
     if not isinstance(model, Fighter) or model.nodes == "patch" or model.adjacency == "none":
         return False
-    return model.kappa > 1 and model.powers != (0,)
+    return model.kappa > 1 and model.powers != (0,) and model.groups is None
 
 
 def enough_to_train(panel: Panel, rows: int, lookback: int, horizon: int) -> bool:

@@ -1,13 +1,11 @@
 """The network of a whole table, aggregated from the exact explanations of many windows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from ..data import Batch, Panel, Windows
 from ..errors import FighterError, check_count
@@ -18,7 +16,7 @@ from ..models.autoregression import MEMORY
 from .alone import is_linked
 from .explain import LocalParts
 from .fitted import Fitted, first_scored_row
-from .vector_links import VectorLinks
+from .vector_links import VectorLinks, compare_with_truth
 
 WINDOWS = 200  # that are explained by default
 CELLS = 1_000_000  # series in all windows, times targets: about a minute on one core
@@ -129,12 +127,16 @@ class _Sums:
     def add_windows(
         self, fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray, panel: Panel
     ) -> None:
-        """Add windows of the network and the vector autoregression, some targets at a time."""
+        """Add windows of the network and of the vector autoregression, some targets at a time.
+
+        Links of a target are those of the vector autoregression, if it has a share, and else of the
+        network, whose parts are spread over more series and lags.
+        """
         blend, count = fitted.blend_of(panel.ids), panel.n_series
-        linear = None
+        linear, vector = None, torch.zeros(count)
         if blend is not None and blend.vector.any():
-            ends = (windows.starts + windows.lookback).tolist()
-            linear = VectorLinks(fitted, panel, ends)
+            vector = blend.vector
+            linear = VectorLinks(fitted, panel, (windows.starts + windows.lookback).tolist())
         reach = (linear.reach if linear else windows.lookback) + self.horizon - 1
         some = max(PROFILE_CELLS // (reach * count), 1)
         for begin in range(0, count, some):
@@ -143,30 +145,23 @@ class _Sums:
             for at in range(0, len(windows), AT_ONCE):
                 rows = slice(at, at + AT_ONCE)
                 batch = windows.gather(torch.arange(len(windows), device=windows.device)[rows])
-                position = batch.start + start_step
-                share = torch.ones(len(position), count, dtype=torch.float64)
+                share = torch.ones(len(batch.start), count, dtype=torch.float64)
                 if blend is not None:
                     share = blend.shares(batch)[:, 0, :, 0].double().cpu()
+                rest = (1 - share) * vector.double()
                 for own in steps[:, rows]:
-                    step = torch.from_numpy(own).to(windows.device)
-                    forecast, target, seen = _forecasts(fitted, batch, position, step)
-                    found = _split(fitted, batch, position, step, targets)
-                    weight = share
+                    found = [(share, _network_links(fitted, batch, start_step, own, targets))]
                     if linear is not None:
-                        assert blend is not None
-                        places = range(at, at + len(position))
-                        other = linear.split(places, [int(i) + 1 for i in own])
-                        vector = (1 - share) * blend.vector.double() * other[0].isfinite()
-                        weight = share + vector
-                        part = vector / torch.where(weight > 0, weight, 1.0)
-                        forecast = torch.lerp(forecast, other[0].nan_to_num(), part)
-                        found = _with_vector(found, other[1], other[2], part)
-                    miss = np.where(seen, target - forecast.numpy(), 0.0)
-                    counted = weight.numpy() / len(steps)
-                    for links in found:
-                        i = links.target
-                        self._add(rows, links, miss[:, i], seen[:, i], counted[:, i])
-                        _add_by_lag(pull[:, i - begin], links, own)
+                        chosen = [i for i in targets if vector[i]]
+                        places = range(at, at + len(own))
+                        found.append((rest, linear.split(batch, places, own, chosen)))
+                    for of, (weight, every) in enumerate(found):
+                        for links, miss, seen in every:
+                            i = links.target
+                            self._add_share(links, weight[:, i].numpy() / len(steps))
+                            if of == int(vector[i] > 0):
+                                self._add_strength(rows, links, miss, seen)
+                                _add_by_lag(pull[:, i - begin], links, own)
             self._find_lags(targets, pull)
         self.product /= len(steps)
         self.square /= len(steps)
@@ -190,32 +185,33 @@ class _Sums:
                 miss = (panel.values[end + step, i] - forecast) / scale[i] if seen else 0.0
                 weight = local.blend.zero_shot[i : i + 1].double().numpy()
                 rows = slice(row, row + 1)
-                self._add(rows, links, np.array([miss]), np.array([seen]), weight)
+                self._add_share(links, weight)
+                self._add_strength(rows, links, np.array([miss]), np.array([seen]))
                 _add_by_lag(pull[:, i], links, np.array([step]))
         assert pull is not None
         self._find_lags(range(panel.n_series), pull)
 
-    def _add(
-        self, rows: slice, links: Links, miss: np.ndarray, seen: np.ndarray, weight: np.ndarray
-    ) -> None:
-        """Add some windows of one target; numbers are ``[windows]``.
+    def _add_strength(self, rows: slice, links: Links, miss: np.ndarray, seen: np.ndarray) -> None:
+        """Add some windows of one target.
 
-        Args:
-            rows: which windows.
-            links: their parts.
-            miss: true value less the forecast.
-            seen: whether there is a true value.
-            weight: share of this forecast in the mixture, divided by how often a window counts.
+        ``miss`` is the true value less the forecast, and ``seen`` whether there is one
+        ``[windows]``.
         """
-        own = links.target
         net = links.parts.sum(1).double().cpu().numpy()
-        self.product[rows, :, own] += net * (net + miss[:, None]) * seen[:, None]
-        self.square[rows, :, own] += net**2 * seen[:, None]
+        self.product[rows, :, links.target] += net * (net + miss[:, None]) * seen[:, None]
+        self.square[rows, :, links.target] += net**2 * seen[:, None]
+
+    def _add_share(self, links: Links, weight: np.ndarray) -> None:
+        """Add the shares of sources in some windows.
+
+        ``weight`` is the share of this forecast in the mixture, divided by how often a window
+        counts ``[windows]``.
+        """
         size = links.parts.abs().sum(1).double().cpu().numpy()
         whole = size.sum(1)
         weight = np.where(whole > 0, weight, 0.0)
         share = (weight / np.where(whole > 0, whole, 1.0))[:, None] * size
-        self.share[:, own] += share.sum(0)
+        self.share[:, links.target] += share.sum(0)
 
     def _find_lags(self, targets: range, pull: np.ndarray) -> None:
         """Find the lag that counts most in all windows together."""
@@ -236,46 +232,21 @@ def _add_by_lag(pull: np.ndarray, links: Links, steps: np.ndarray) -> None:
         pull[:, step : step + by_lag.shape[1]] += by_lag
 
 
-def _split(
-    fitted: Fitted, batch: Batch, position: Tensor, step: Tensor, targets: range
-) -> Iterator[Links]:
-    """Split the forecasts of the network; without a trained one, all parts are 0."""
-    network = fitted.network
+def _network_links(
+    fitted: Fitted, batch: Batch, start_step: int, steps: np.ndarray, targets: range
+) -> Iterator[tuple[Links, np.ndarray, np.ndarray]]:
+    """Yield the links of the network to each target, its errors, and where these are known."""
     if not fitted.plan.trained:
-        nothing = torch.zeros_like(batch.past)
-        yield from (Links(target, nothing, nothing) for target in targets)
-    elif network.core.series_apart:
-        yield from own_parts(network, batch, position, step, targets)
-    else:
-        yield from split_windows(network, batch, position, step, targets)
-
-
-def _with_vector(
-    found: Iterable[Links], parts: Tensor, z: Tensor, share: Tensor
-) -> Iterator[Links]:
-    """Mix parts of the network with those of the vector autoregression, by its share ``[B, N]``."""
-    for links in found:
-        net = F.pad(links.parts.cpu(), (0, 0, parts.shape[1] - links.parts.shape[1], 0))
-        own = share[:, links.target, None, None].float()
-        yield Links(links.target, torch.lerp(net, parts[..., links.target], own), z)
-
-
-def _forecasts(
-    fitted: Fitted, batch: Batch, position: Tensor, step: Tensor
-) -> tuple[Tensor, np.ndarray, np.ndarray]:
-    """Return the forecasts of the network, the true values, and where these are known ``[B, N]``.
-
-    They are on the CPU. Without a trained network, all forecasts are 0.
-    """
-    rows = torch.arange(len(step), device=step.device)
-    target = batch.future[rows, step].double().cpu()
-    forecast, seen = torch.zeros_like(target), torch.ones_like(target, dtype=torch.bool)
-    if fitted.plan.trained:
-        with torch.no_grad():
-            forecast = fitted.network(batch, position)[rows, step, :, 0].double().cpu()
-    if batch.future_observed is not None:
-        seen = batch.future_observed[rows, step].cpu()
-    return forecast, target.numpy(), seen.numpy()
+        return
+    network, position = fitted.network, batch.start + start_step
+    step = torch.from_numpy(steps).to(position.device)
+    with torch.no_grad():
+        rows = torch.arange(len(step), device=step.device)
+        forecast = network(batch, position)[rows, step, :, 0]
+    miss, seen = compare_with_truth(forecast, batch, steps)
+    split = own_parts if network.core.series_apart else split_windows
+    for links in split(network, batch, position, step, targets):
+        yield links, miss[:, links.target], seen[:, links.target]
 
 
 def _hops(fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray) -> np.ndarray:

@@ -1,13 +1,14 @@
 """What the vector autoregression took from each series, in the windows of a network."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._typing import Float
-from ..data import Panel
+from ..data import Batch, Panel
+from ..explain.links import Links
 from ..models.vector import fill_gaps, fit_after
 from .fitted import Fitted
 
@@ -38,28 +39,41 @@ class VectorLinks:
         self.reach = max([plan.lookback, *(fit.reach for fit in self.fits if fit is not None)])
 
     def split(
-        self, windows: Sequence[int], steps: Sequence[int]
-    ) -> tuple[
-        Float[Tensor, "windows series"],
-        Float[Tensor, "windows reach source target"],
-        Float[Tensor, "windows reach source"],
-    ]:
-        """Return forecasts, their parts, and the last values, less the mean of their look-back.
+        self, batch: Batch, windows: Sequence[int], steps: np.ndarray, targets: Sequence[int]
+    ) -> Iterator[tuple[Links, np.ndarray, np.ndarray]]:
+        """Yield the links to each target, the errors, and where these are known.
 
-        Each window, by its place, is forecast at one step from 1. Forecasts are NaN where there
-        are none. All look-backs are as long as the longest one of network and regression.
+        Each window of the batch, by its place among all, is forecast at one step from 0. All
+        look-backs are as long as the longest one of network and regression.
         """
         count = self.x.shape[1]
         made = self.x.new_full((len(windows), count), torch.nan)
         parts = torch.zeros(len(windows), self.reach, count, count)
         z = torch.zeros(len(windows), self.reach, count)
-        for place, (window, step) in enumerate(zip(windows, steps, strict=True)):
+        for place, (window, step) in enumerate(zip(windows, steps.tolist(), strict=True)):
             end = self.ends[window]
             own = self.x[max(end - self.reach, 0) : end]
             own = own - own[-self.lookback :].mean(0)
             z[place, -len(own) :] = own.float()
             if (fit := self.fits[window]) is not None:
-                made[place] = fit.forecast(self.x[None, end - fit.reach : end], step)[0, -1]
-                slopes = fit.slopes(step) * own[-fit.reach :, :, None]
+                made[place] = fit.forecast(self.x[None, end - fit.reach : end], step + 1)[0, -1]
+                slopes = fit.slopes(step + 1) * own[-fit.reach :, :, None]
                 parts[place, -fit.reach :] = slopes.float()
-        return made, parts, z
+        miss, seen = compare_with_truth(made, batch, steps)
+        for target in targets:
+            yield Links(target, parts[..., target], z), miss[:, target], seen[:, target]
+
+
+def compare_with_truth(
+    forecast: Float[Tensor, "windows series"], batch: Batch, steps: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return true values less forecasts, 0 where one is missing, and where both are known.
+
+    Each window is forecast at one step from 0.
+    """
+    rows, step = torch.arange(len(steps)), torch.from_numpy(steps)
+    forecast, target = forecast.double().cpu(), batch.future.double().cpu()[rows, step]
+    seen = forecast.isfinite()
+    if batch.future_observed is not None:
+        seen = seen & batch.future_observed.cpu()[rows, step]
+    return torch.where(seen, target - forecast, 0.0).numpy(), seen.numpy()
