@@ -228,8 +228,7 @@ def _explain_together(
             terms["level"] += float((1 - share) * local.levels[series])
             bias = terms.get("bias", 0.0) + (1 - share) * bias
             terms |= {"bias": bias} if bias or "bias" in terms else {}
-            linked = local.vector_share(series) > 0
-            sources = _with_hops(sources, (1 - share) * past, series, linked)
+            sources = _with_hops(sources, (1 - share) * past, series, local.links)
         if ends is not None:
             for name, value in ends.terms(series, step).items():
                 terms[name] = terms.get(name, 0.0) + value
@@ -355,9 +354,13 @@ class LocalParts:
 
     def vector_share(self, series: int) -> float:
         """Return the share of the vector autoregression, 0 where it forecasts nothing."""
-        if self.blend is None or not self.blend.vector[series] or self.vector.fit is None:
-            return 0.0
-        return float(self.blend.vector[series])
+        return float(self.blend.vector[series]) if self.blend is not None and self.links else 0.0
+
+    @property
+    def links(self) -> bool:
+        """Whether the vector autoregression has a share in the forecast of any series."""
+        some = self.blend is not None and bool(self.blend.vector.any())
+        return some and self.vector.fit is not None
 
     @cached_property
     def vector(self) -> VectorAttribution:
