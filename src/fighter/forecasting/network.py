@@ -16,7 +16,7 @@ from ..models.autoregression import MEMORY
 from .alone import is_linked
 from .explain import LocalParts
 from .fitted import Fitted, first_scored_row
-from .vector_links import VectorLinks, compare_with_truth
+from .vector_links import LinksFound, VectorLinks, compare_with_truth, mix_links
 
 WINDOWS = 200  # that are explained by default
 CELLS = 1_000_000  # series in all windows, times targets: about a minute on one core
@@ -127,15 +127,10 @@ class _Sums:
     def add_windows(
         self, fitted: Fitted, windows: Windows, start_step: int, steps: np.ndarray, panel: Panel
     ) -> None:
-        """Add windows of the network and of the vector autoregression, some targets at a time.
-
-        Links of a target are those of the vector autoregression, if it has a share, and else of the
-        network, whose parts are spread over more series and lags.
-        """
+        """Add windows of the network and the vector autoregression, some targets at a time."""
         blend, count = fitted.blend_of(panel.ids), panel.n_series
-        linear, vector = None, torch.zeros(count)
+        linear = None
         if blend is not None and blend.vector.any():
-            vector = blend.vector
             linear = VectorLinks(fitted, panel, (windows.starts + windows.lookback).tolist())
         reach = (linear.reach if linear else windows.lookback) + self.horizon - 1
         some = max(PROFILE_CELLS // (reach * count), 1)
@@ -148,20 +143,19 @@ class _Sums:
                 share = torch.ones(len(batch.start), count, dtype=torch.float64)
                 if blend is not None:
                     share = blend.shares(batch)[:, 0, :, 0].double().cpu()
-                rest = (1 - share) * vector.double()
                 for own in steps[:, rows]:
-                    found = [(share, _network_links(fitted, batch, start_step, own, targets))]
+                    found, weight = _network_links(fitted, batch, start_step, own, targets), share
                     if linear is not None:
-                        chosen = [i for i in targets if vector[i]]
+                        assert blend is not None
                         places = range(at, at + len(own))
-                        found.append((rest, linear.split(batch, places, own, chosen)))
-                    for of, (weight, every) in enumerate(found):
-                        for links, miss, seen in every:
-                            i = links.target
-                            self._add_share(links, weight[:, i].numpy() / len(steps))
-                            if of == int(vector[i] > 0):
-                                self._add_strength(rows, links, miss, seen)
-                                _add_by_lag(pull[:, i - begin], links, own)
+                        rest = (1 - share) * blend.vector.double() * linear.made(places)[:, None]
+                        others, weight = linear.split(batch, places, own, targets), share + rest
+                        part = rest / torch.where(weight > 0, weight, 1.0)
+                        found = mix_links(found, others, part) if fitted.plan.trained else others
+                    for links, miss, seen in found:
+                        i = links.target
+                        self._add(rows, links, miss, seen, weight[:, i].numpy() / len(steps))
+                        _add_by_lag(pull[:, i - begin], links, own)
             self._find_lags(targets, pull)
         self.product /= len(steps)
         self.square /= len(steps)
@@ -185,33 +179,32 @@ class _Sums:
                 miss = (panel.values[end + step, i] - forecast) / scale[i] if seen else 0.0
                 weight = local.blend.zero_shot[i : i + 1].double().numpy()
                 rows = slice(row, row + 1)
-                self._add_share(links, weight)
-                self._add_strength(rows, links, np.array([miss]), np.array([seen]))
+                self._add(rows, links, np.array([miss]), np.array([seen]), weight)
                 _add_by_lag(pull[:, i], links, np.array([step]))
         assert pull is not None
         self._find_lags(range(panel.n_series), pull)
 
-    def _add_strength(self, rows: slice, links: Links, miss: np.ndarray, seen: np.ndarray) -> None:
-        """Add some windows of one target.
+    def _add(
+        self, rows: slice, links: Links, miss: np.ndarray, seen: np.ndarray, weight: np.ndarray
+    ) -> None:
+        """Add some windows of one target; numbers are ``[windows]``.
 
-        ``miss`` is the true value less the forecast, and ``seen`` whether there is one
-        ``[windows]``.
+        Args:
+            rows: which windows.
+            links: their parts.
+            miss: true value less the forecast.
+            seen: whether there is a true value.
+            weight: share of this forecast in the mixture, divided by how often a window counts.
         """
+        own = links.target
         net = links.parts.sum(1).double().cpu().numpy()
-        self.product[rows, :, links.target] += net * (net + miss[:, None]) * seen[:, None]
-        self.square[rows, :, links.target] += net**2 * seen[:, None]
-
-    def _add_share(self, links: Links, weight: np.ndarray) -> None:
-        """Add the shares of sources in some windows.
-
-        ``weight`` is the share of this forecast in the mixture, divided by how often a window
-        counts ``[windows]``.
-        """
+        self.product[rows, :, own] += net * (net + miss[:, None]) * seen[:, None]
+        self.square[rows, :, own] += net**2 * seen[:, None]
         size = links.parts.abs().sum(1).double().cpu().numpy()
         whole = size.sum(1)
         weight = np.where(whole > 0, weight, 0.0)
         share = (weight / np.where(whole > 0, whole, 1.0))[:, None] * size
-        self.share[:, links.target] += share.sum(0)
+        self.share[:, own] += share.sum(0)
 
     def _find_lags(self, targets: range, pull: np.ndarray) -> None:
         """Find the lag that counts most in all windows together."""
@@ -234,10 +227,8 @@ def _add_by_lag(pull: np.ndarray, links: Links, steps: np.ndarray) -> None:
 
 def _network_links(
     fitted: Fitted, batch: Batch, start_step: int, steps: np.ndarray, targets: range
-) -> Iterator[tuple[Links, np.ndarray, np.ndarray]]:
+) -> Iterator[LinksFound]:
     """Yield the links of the network to each target, its errors, and where these are known."""
-    if not fitted.plan.trained:
-        return
     network, position = fitted.network, batch.start + start_step
     step = torch.from_numpy(steps).to(position.device)
     with torch.no_grad():

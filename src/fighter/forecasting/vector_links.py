@@ -1,16 +1,20 @@
 """What the vector autoregression took from each series, in the windows of a network."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from .._typing import Float
+from .._typing import Bool, Float
 from ..data import Batch, Panel
 from ..explain.links import Links
 from ..models.vector import fill_gaps, fit_after
 from .fitted import Fitted
+
+LinksFound = tuple[Links, np.ndarray, np.ndarray]
+"""Links to one target, true values less forecasts, and where there is a true value."""
 
 
 class VectorLinks:
@@ -38,16 +42,20 @@ class VectorLinks:
         self.fits = list(fit_after(self.x, begin, plan.seasons, plan.horizon, self.ends))
         self.reach = max([plan.lookback, *(fit.reach for fit in self.fits if fit is not None)])
 
+    def made(self, windows: Sequence[int]) -> Bool[Tensor, "windows"]:
+        """Tell in which windows there is a forecast."""
+        return torch.tensor([self.fits[window] is not None for window in windows])
+
     def split(
         self, batch: Batch, windows: Sequence[int], steps: np.ndarray, targets: Sequence[int]
-    ) -> Iterator[tuple[Links, np.ndarray, np.ndarray]]:
+    ) -> Iterator[LinksFound]:
         """Yield the links to each target, the errors, and where these are known.
 
         Each window of the batch, by its place among all, is forecast at one step from 0. All
         look-backs are as long as the longest one of network and regression.
         """
         count = self.x.shape[1]
-        made = self.x.new_full((len(windows), count), torch.nan)
+        made = self.x.new_zeros(len(windows), count)
         parts = torch.zeros(len(windows), self.reach, count, count)
         z = torch.zeros(len(windows), self.reach, count)
         for place, (window, step) in enumerate(zip(windows, steps.tolist(), strict=True)):
@@ -64,16 +72,30 @@ class VectorLinks:
             yield Links(target, parts[..., target], z), miss[:, target], seen[:, target]
 
 
+def mix_links(
+    network: Iterable[LinksFound],
+    linear: Iterable[LinksFound],
+    share: Float[Tensor, "windows series"],
+) -> Iterator[LinksFound]:
+    """Mix the links of the network with those of :class:`VectorLinks`, by the share of these."""
+    for (one, first, seen), (other, second, _) in zip(network, linear, strict=True):
+        part = share[:, other.target]
+        parts = F.pad(one.parts.cpu(), (0, 0, other.parts.shape[1] - one.parts.shape[1], 0))
+        parts = torch.lerp(parts, other.parts, part[:, None, None].float())
+        miss = first + part.numpy() * (second - first)
+        yield Links(other.target, parts, other.z), miss, seen
+
+
 def compare_with_truth(
     forecast: Float[Tensor, "windows series"], batch: Batch, steps: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return true values less forecasts, 0 where one is missing, and where both are known.
+    """Return true values less forecasts, 0 where there is no true value, and where there is one.
 
     Each window is forecast at one step from 0.
     """
     rows, step = torch.arange(len(steps)), torch.from_numpy(steps)
     forecast, target = forecast.double().cpu(), batch.future.double().cpu()[rows, step]
-    seen = forecast.isfinite()
+    seen = torch.ones_like(target, dtype=torch.bool)
     if batch.future_observed is not None:
-        seen = seen & batch.future_observed.cpu()[rows, step]
+        seen = batch.future_observed.cpu()[rows, step]
     return torch.where(seen, target - forecast, 0.0).numpy(), seen.numpy()
