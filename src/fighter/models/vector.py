@@ -15,7 +15,7 @@ from torch import Tensor
 from .._typing import Bool, Float, Int
 
 MEMORY = 1024  # rows that are fitted on, the last
-MOST_LAGS = 6  # in a row
+MOST_LAGS = 12  # in a row
 MOST_FEATURES = 300  # values of all series that are regressed on
 FEWEST_ROWS = 20  # to fit on
 MOST_SERIES = 128  # of a table
