@@ -34,6 +34,8 @@ def render(told: dict[str, Any]) -> str:
     rows: Any = pd.DataFrame(told["rows"])
     about = told["provenance"]
     parts = [f"Measured on {about['date']} by `{about['command']}`."]
+    if "peers" in about:
+        parts[0] += f" PCMCI and VARLiNGAM were measured on {about['peers']['date']}."
     for unit, title in (("deviations", "standardised"), ("raw", "raw")):
         some = rows[rows.unit == unit]
         parts.append(f"**AUROC, {title} units**\n\n{_families(some, 'AUROC')}")
