@@ -115,7 +115,8 @@ def guarded(values: torch.Tensor, lookback: int = 24) -> Blend:
     windows = Windows.over(values, None, lookback, 6)
     share = torch.full((2,), 0.8)
     usual = usual_extremes(windows)
-    return Blend(share, torch.zeros(2), share, usual, torch.zeros(6, 0), *POWERS, NO_LEAST, ())
+    none = torch.zeros(2)
+    return Blend(share, none, none, share, usual, torch.zeros(6, 0), *POWERS, NO_LEAST, ())
 
 
 def one_batch(past: torch.Tensor, seen: torch.Tensor | None = None) -> Batch:
@@ -204,10 +205,12 @@ def test_the_plan_tells_shares_and_errors(model):
 
 def test_a_new_series_has_the_mean_share():
     share, usual = torch.tensor([0.2, 0.6]), torch.tensor([[1.0, 2.0], [4.0, 3.0], [1.0, 1.0]])
-    blend = Blend(share, share / 4, share / 2, usual, torch.ones(6, 2), *POWERS, NO_LEAST, ())
+    others = share / 4, share / 8, share / 2
+    blend = Blend(share, *others, usual, torch.ones(6, 2), *POWERS, NO_LEAST, ())
     other = blend.select([1, -1])
     assert other.share.tolist() == pytest.approx([0.6, 0.4])
     assert other.zero_shot.tolist() == pytest.approx([0.15, 0.1])
+    assert other.vector.tolist() == pytest.approx([0.075, 0.05])
     assert other.width_share.tolist() == pytest.approx([0.3, 0.2])
     assert other.usual.tolist() == [[2, 2], [3, 4], [1, 1]]
     assert blend.select([0, 1]) is blend

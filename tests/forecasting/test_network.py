@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import torch
 
-from fighter import FighterError, Forecaster, Network
+from fighter import FighterError, Forecaster, Frame, Network
 from fighter.data import grid_load
 from fighter.explain.links import count_hops, own_parts, split_windows
 from fighter.models import MODELS
@@ -191,7 +191,8 @@ def test_one_series_has_no_links():
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 def test_a_short_table_has_no_links_and_says_why():
     table = waves(30, ids=("a", "b"))
-    model = Forecaster(6, verbose=False, device="cpu").fit(table)
+    frame = Frame(vector=False)
+    model = Forecaster(6, frame=frame, verbose=False, device="cpu").fit(table)
     assert not model.plan.trained
     network = model.network()
     assert "look at each series alone, so no link between series can exist" in network.summary()
@@ -202,7 +203,7 @@ def test_a_short_table_has_no_links_and_says_why():
 @pytest.mark.filterwarnings("ignore::fighter.errors.DataWarning")
 def test_the_mixture_counts_smoothing_as_the_own_past():
     table = led(200)
-    frame = {"cycle": None, "smoothing": True, "pretrained": False}
+    frame = {"cycle": None, "smoothing": True, "pretrained": False, "vector": False}
     model = tiny(2, **frame, max_epochs=8, lr=0.01).fit(table)
     shares = model.fitted.blend.share.numpy()
     network = model.network(windows=20)

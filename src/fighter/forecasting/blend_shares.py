@@ -29,7 +29,7 @@ from .spread import (
     walk_quantiles,
 )
 
-FEW_WINDOWS = 1.0  # with so much evidence in all, the network's share is halved
+FEW_WINDOWS = 1.0  # with so much evidence in all, a share is halved
 NO_VECTOR = 0.5  # against a share of 1 of the vector autoregression, in windows
 FEW_TO_CALIBRATE = 10.0  # the same, of its share in the widths of intervals
 
@@ -145,8 +145,9 @@ def weigh_vector(plan: Plan, blend: Blend, trial: Trial) -> tuple[Plan, Blend]:
     if (outputs := trial.smoothed.vector) is None:
         return plan, blend
     share, _ = weigh_beside(
-        outputs, blend.point(trial.smoothed), trial, prior=NO_VECTOR * SHARES, squared=blend.means
-    )
+        outputs, blend.point(trial.smoothed), trial, prior=NO_VECTOR * SHARES, few=FEW_WINDOWS,
+        squared=blend.means,
+    )  # fmt: skip
     return replace(plan, vector_share=round(float(share.mean()), 3)), replace(blend, vector=share)
 
 
@@ -156,12 +157,13 @@ def weigh_beside(
     trial: Trial,
     *,
     prior: Float[Tensor, "shares"] | None = None,
+    few: float = 0.0,
     squared: bool,
 ) -> tuple[Float[Tensor, "series"], tuple[float, float, float]]:
     """Choose the share of a forecast that needs no training beside others, see choose_shares.
 
     It is tried where it was made, NaN elsewhere; ``prior`` is that of choose_shares. No series has
-    a share if the mean is very small.
+    a share if the mean is very small. With evidence of ``few`` windows in all, it is halved.
     """
     rows, tested = trial.smoothed.rows, trial.smoothed.tested
     weight = trial.seen * is_mature(tested, tested.amax(0))[:, None]
@@ -175,6 +177,9 @@ def weigh_beside(
     share, errors = choose_shares(
         guess, others, target, weight[made], apart, prior=prior, squared=squared
     )
+    if few:
+        evidence = float(independent_windows(weight[made], apart).sum())
+        share = share * evidence / (evidence + few)
     if float(share.mean()) < LEAST_SHARE:
         share = torch.zeros_like(share)
     return share, errors

@@ -94,12 +94,16 @@ def fit_after(
 ) -> Iterator[VectorFit | None]:
     """Yield the weights to forecast with after each of some rows, which rise.
 
-    They are fitted on the rows from ``begin`` on, again after an eighth more rows, or 64.
+    They are fitted on the rows from ``begin`` on, again after an eighth more rows, or 64, whatever
+    ``rows`` are: a forecast does not depend on which others are asked for.
     """
-    fit, fitted_at = None, -MOST_APART
+    fit, fitted, due = None, 0, FEWEST_ROWS
     for row in rows:
-        if row - fitted_at >= max(1, min((row - begin) // 8, MOST_APART)):
-            fit, fitted_at = fit_vector(x[begin:row], seasons, horizon), row
+        latest = fitted
+        while due <= row - begin:
+            latest, due = due, due + max(1, min(due // 8, MOST_APART))
+        if latest > fitted:
+            fit, fitted = fit_vector(x[begin : begin + latest], seasons, horizon), latest
         yield fit
 
 
@@ -109,7 +113,7 @@ class VectorAttribution:
     @torch.no_grad()
     def __init__(self, values: Values, observed: Observed, seasons: Sequence[int], horizon: int):
         self.x, begin, self.source = fill_gaps(values, observed)
-        self.fit = fit_vector(self.x[begin:], seasons, horizon)
+        (self.fit,) = fit_after(self.x, begin, seasons, horizon, [len(values)])
         if self.fit is not None:
             self.made = self.fit.forecast(self.x[None, -self.fit.reach :], horizon)[0]
 

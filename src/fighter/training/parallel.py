@@ -24,6 +24,7 @@ from ..errors import FighterError
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MEETING = timedelta(seconds=60)  # how long processes wait for each other at the start
+LEAVING = 0.3  # seconds
 WORKING = timedelta(hours=2)  # and later, while one of them writes or scores
 
 
@@ -113,6 +114,7 @@ class World:
 def _leave() -> None:
     """Leave the other processes, at the end of this one."""
     if dist.is_initialized():
+        time.sleep(LEAVING)  # threads of the group may still free what they were given
         dist.destroy_process_group()
 
 
