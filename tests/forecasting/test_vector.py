@@ -123,7 +123,7 @@ def test_some_series_are_forecast_as_with_all(fitted):
     assert np.isfinite(some.Fighter).all()
 
 
-def test_what_if_adds_up_and_names_it(fitted):
+def test_what_if_adds_up(fitted):
     model, table = with_share(fitted, 0.6), follow()
     last = table.ds.max()
     change = model.what_if(table, {("lead", last): "+3"})
@@ -133,7 +133,6 @@ def test_what_if_adds_up_and_names_it(fitted):
     for forecast, rows in ((change.before, table), (change.after, after)):
         expected = model.predict(rows).Fighter.to_numpy().reshape(-1, 2).T
         np.testing.assert_allclose(forecast.point, expected, rtol=1e-5)
-    assert "vector autoregression" in change.reactions
     place = change.before.ids.index("lag")
     effect = change.effects[f"lead {last}"]
     assert effect[1, place] > 0.5 * 0.4 * 3  # half the mixture, most of a share of 0.6
