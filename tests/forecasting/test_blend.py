@@ -418,7 +418,7 @@ def test_the_scale_of_a_series_is_that_of_its_training_rows():
 
 def test_too_high_a_level_is_named_with_the_number_of_errors():
     y = np.random.default_rng(0).normal(100, 2, 30)
-    windows = 24 - 11  # of the second half, after rows 12 to 24
+    windows = 24 - 14  # after row 14, before which nothing is tested, until row 24
     expected = rf"the 99 % interval cannot .* {6 * windows} errors, and needs at least 199"
     with pytest.warns(DataWarning, match=expected):
         tiny(6, 8, level=[99]).fit(table(y))
@@ -555,11 +555,11 @@ def test_few_windows_lean_on_normal_errors():
 
 
 def test_errors_before_the_first_test_do_not_calibrate():
-    """The first season tests no expert, so the errors so far are unknown there."""
+    """The first two seasons test no expert, so the errors so far are unknown there."""
     values = torch.rand(40, 1).double()
     made = smooth(values, torch.ones_like(values).bool(), (7,), 3, torch.arange(1, 41))
-    assert made.tested[:8, 0].tolist() == [-1] + [0] * 7
-    assert made.tested[8:, 0].tolist() == list(range(9, 41))
+    assert made.tested[:14, 0].tolist() == [-1] + [0] * 13
+    assert made.tested[14:, 0].tolist() == list(range(15, 41))
 
 
 def test_errors_of_a_random_walk_grow_with_the_root_of_the_step():

@@ -70,11 +70,8 @@ def prior_error(expert: Expert) -> float:
 
 
 def untested_rows(seasons: Sequence[int]) -> int:
-    """Return how many first rows of a series test no expert: one of the shortest seasons.
-
-    Experts with a season begin later, and are compared with the others on the rows they forecast.
-    """
-    return max(min(seasons, default=1), 3) + 1
+    """Return how many first rows of a series test no expert: two of the shortest seasons."""
+    return 2 * max(min(seasons, default=1), 2)
 
 
 def respond(
