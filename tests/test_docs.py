@@ -64,6 +64,7 @@ def run_line(line: str) -> None:
             pytest.fail(f"cannot run {line!r} here; say why above its block: <!-- not run: … -->")
 
 
+@pytest.mark.timeout(900)  # a page fits many models
 @pytest.mark.slow
 @pytest.mark.parametrize("page", dict.fromkeys(block.page for block in RUN))
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, short_training):
