@@ -94,8 +94,8 @@ def fit_after(
 ) -> Iterator[VectorFit | None]:
     """Yield the weights to forecast with after each of some rows, which rise.
 
-    They are fitted on the rows from ``begin`` on, again after an eighth more rows, or 64, whatever
-    ``rows`` are: a forecast does not depend on which others are asked for.
+    They are fitted on the rows from ``begin`` on, and again after an eighth more rows, at most 64.
+    When they are fitted does not depend on ``rows``, so a forecast does not depend on the others.
     """
     fit, fitted, due = None, 0, FEWEST_ROWS
     for row in rows:
